@@ -1,0 +1,54 @@
+# The task runner. Every target does whatever set-up is missing by itself, once: see .ci/set-up.
+PYTHON ?= python3
+BENCH  ?= wordcount
+
+BIN   := .venv/bin
+STAMP := .venv/.tailrace-set-up
+# What an installation is made from: a change of any of these repeats it.
+MADE_FROM := pyproject.toml setup.py $(wildcard native/*.c native/*.h)
+
+# A stamp written for another folder belongs to a copied tree, whose environment still points at the original.
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
+$(STAMP): moved
+endif
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo test lint bench clean java moved
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## virtual environment in .venv, dependencies, native build
+	@.ci/machine ring $(BIN)/python
+	@.ci/machine java
+
+demo: java $(STAMP) ## word count on an embedded Spark, about 20 s, with a live table
+	$(BIN)/tailrace demo
+
+test: java lint ## lint, then every test but the soak tests
+	@.ci/machine ring $(BIN)/python
+	$(BIN)/python -m pytest tests -m "not soak" --durations=10
+
+lint: $(STAMP) ## ruff, mypy --strict and the import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+
+bench: java $(STAMP) ## one benchmark against its baselines: make bench BENCH=wordcount
+	@test -d src/tailrace/bench || { echo "no benchmarks in this version: they will live in src/tailrace/bench"; exit 1; }
+	$(BIN)/tailrace bench $(BENCH) --quick
+
+clean: ## remove all that make built, .venv included
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
+	find src -name '*.so' -delete
+
+$(STAMP): $(MADE_FROM)
+	@.ci/set-up "$(PYTHON)" $(STAMP)
+
+java:
+	@.ci/machine java
+
+moved:

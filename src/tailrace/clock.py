@@ -1,0 +1,46 @@
+"""Where time comes from: the real monotonic clock, and one that tests and simulations move by hand.
+
+Every room that needs the time takes a Clock as an argument instead of asking the ``time`` module, so that the same code
+runs live, under test and in a simulation. Nothing here compares times of two processes or hosts.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+NS_PER_S = 1_000_000_000
+
+
+class Clock(Protocol):
+    """A monotonic clock; its zero means nothing."""
+
+    def now_ns(self) -> int:
+        """Return the time in nanoseconds; never less than at an earlier call."""
+        ...
+
+
+class SystemClock:
+    """The machine's monotonic clock."""
+
+    def now_ns(self) -> int:
+        """Return the monotonic time of this machine in nanoseconds."""
+        return time.monotonic_ns()
+
+
+class FakeClock:
+    """A clock that stands still until it is told to move on."""
+
+    def __init__(self, start_ns: int = 0) -> None:
+        self._now_ns = start_ns
+
+    def now_ns(self) -> int:
+        """Return the time the clock was last moved to, in nanoseconds."""
+        return self._now_ns
+
+    def advance(self, by_ns: int) -> None:
+        """Move on by so many nanoseconds; a monotonic clock does not go back."""
+        if by_ns < 0:
+            msg = f"a clock moves forward only, and was asked to move by {by_ns} ns"
+            raise ValueError(msg)
+        self._now_ns += by_ns

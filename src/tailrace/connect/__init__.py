@@ -1,0 +1,1 @@
+"""Sources and sinks: how values get into a topology and out of it."""

@@ -1,0 +1,96 @@
+"""What a source and a sink are to the runtime: the interfaces that every connector implements.
+
+The driver asks a source for its partitions; workers open readers and write to sinks, always in whole batches, because
+work per batch is cheap and work per record is not. Connectors may touch files and sockets, never the runtime.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..clock import Clock
+    from ..topology.operators import TaskContext
+
+T_co = TypeVar("T_co", covariant=True)
+
+OFFSET_MAX = 2**47 - 1
+
+
+class Records(NamedTuple):
+    """A batch from one partition: values, their offsets and, open loop, when each was due on the reader's clock."""
+
+    offsets: Sequence[int]
+    values: list[Any]
+    due_ns: Sequence[int] | None = None
+
+
+NO_RECORDS = Records((), [])
+
+
+class Reader(ABC):
+    """Reads one partition from an offset on. Used by one thread at a time."""
+
+    @abstractmethod
+    def read(self, max_records: int) -> Records:
+        """Return what is there now, at most so many records; never wait longer than about a millisecond."""
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether no record will ever come again."""
+
+    def wait_s(self) -> float:
+        """Tell how long it is until a read may give something; 0 is now."""
+        return 0.0
+
+    def commit(self, offset: int) -> None:  # noqa: B027 - optional
+        """Learn that every record below the offset is complete and will not be asked for again."""
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """Let go of files and sockets."""
+
+
+class Source(ABC, Generic[T_co]):
+    """A replayable input: partitions with stable names, records with stable offsets.
+
+    Offsets are whole numbers from 0 to OFFSET_MAX that grow strictly within a partition and mean the same record after
+    a restart; they need not be dense. A source travels to the workers, so it holds settings and no open resources.
+    """
+
+    label: ClassVar[str] = "source"
+    bounded: bool = True
+
+    @abstractmethod
+    def partitions(self) -> list[str]:
+        """Name the partitions, on the driver; raise a named error if the input cannot be read."""
+
+    @abstractmethod
+    def open(self, partition: str, offset: int, clock: Clock) -> Reader:
+        """Open a partition at its first record whose offset is at least this one."""
+
+
+class Sink(ABC):
+    """An output; each task of the operator writes to a copy of its own.
+
+    Set ``idempotent`` where writing the same value twice has the effect of writing it once.
+    """
+
+    label: ClassVar[str] = "sink"
+    idempotent: bool = False
+
+    def open(self, ctx: TaskContext) -> None:  # noqa: B027 - optional
+        """Get ready; called once in the task's process before the first write."""
+
+    @abstractmethod
+    def write(self, values: list[Any]) -> None:
+        """Take in a batch."""
+
+    def flush(self) -> None:  # noqa: B027 - optional
+        """Make what was written so far durable or visible."""
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """Flush and let go of resources; called once after the last write."""

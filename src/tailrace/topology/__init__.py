@@ -1,0 +1,1 @@
+"""What a user draws: a topology of operators as plain data, checked and shipped before anything runs."""

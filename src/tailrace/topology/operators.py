@@ -1,0 +1,159 @@
+"""Operators as plain data (specs and edges) and the classes a user may derive an operator from.
+
+``graph`` and ``streams`` make the specs, ``validate`` checks them, the worker runs them. Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
+
+if TYPE_CHECKING:
+    import logging
+
+    from ..clock import Clock
+    from .groupings import Grouping
+
+S = TypeVar("S")
+
+Kind = Literal["source", "transform", "sink"]
+Verb = Literal[
+    "source", "map", "filter", "flat_map", "process", "reduce", "count", "aggregate", "keyed_process", "branch", "sink"
+]
+ErrorPolicy = Literal["fail", "skip", "dead_letter"]
+ERROR_POLICIES: frozenset[str] = frozenset(get_args(ErrorPolicy))
+KEYED_VERBS: frozenset[str] = frozenset({"reduce", "count", "aggregate", "keyed_process"})
+
+PORT_OUT = "out"
+PORT_REST = "rest"
+PORT_DEAD = "dead"
+
+TASKS_MAX = 10_000
+CONCURRENCY_DEFAULT = 64
+
+Outputs = Iterable[Any] | None
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """What a task knows of its surroundings; handed to ``open`` of operators and sinks."""
+
+    operator: str
+    task: int
+    tasks: int
+    query: str
+    logger: logging.Logger
+    clock: Clock
+    emit_to_driver: Callable[[Any], None]
+
+
+class State(Protocol[S]):
+    """The state of one key of one operator; None until it is set and after it is cleared."""
+
+    value: S | None
+
+    def get(self) -> S | None:
+        """Return the state of the key at hand, None if there is none."""
+        ...
+
+    def set(self, value: S) -> None:
+        """Replace the state of the key at hand."""
+        ...
+
+    def clear(self) -> None:
+        """Forget the key at hand."""
+        ...
+
+
+class Operator:
+    """Base of operators written as a class; each task gets a copy of its own.
+
+    Every method may return an iterable of values to emit, or None. ``process`` may be ``async def``: then several calls
+    are open at once, up to the operator's ``concurrency``. Set ``tick_every_s`` to have ``tick`` called.
+    """
+
+    tick_every_s: ClassVar[float | None] = None
+
+    def open(self, ctx: TaskContext) -> None:
+        """Get ready; called once in the task's process before the first value."""
+
+    def process(self, value: Any) -> Outputs | Awaitable[Outputs]:
+        """Take one value in."""
+        raise NotImplementedError
+
+    def tick(self, now_s: float) -> Outputs:  # noqa: ARG002 - part of the interface
+        """Act on the passing of time; called about every ``tick_every_s`` seconds of the task's clock."""
+        return None
+
+    def close(self) -> Outputs:
+        """Give out what is left and let go of resources; called once after the last value."""
+        return None
+
+
+class KeyedOperator(Operator):
+    """Base of operators with state per key; for ``stream.key_by(...).process(...)``."""
+
+    def process(self, key: Any, value: Any, state: State[Any]) -> Outputs:  # type: ignore[override]
+        """Take in one value of a key, with that key's state."""
+        raise NotImplementedError
+
+
+class Aggregate(NamedTuple):
+    """The parts of ``aggregate``: how a key's accumulator begins, takes a value in and turns into a result."""
+
+    init: Callable[[], Any]
+    add: Callable[[Any, Any], Any]
+    result: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """One operator of a topology as plain data.
+
+    ``fn`` is the user's function, an Operator (instance or class), a Source, a Sink, the predicates of a branch, an
+    Aggregate, or None for count. ``tasks`` of None is filled in from upstream (``counts.task_counts``).
+    """
+
+    name: str
+    kind: Kind
+    verb: Verb
+    fn: Any
+    key: Callable[[Any], Any] | None = None
+    tasks: int | None = None
+    on_error: ErrorPolicy = "fail"
+    blocking: bool = False
+    concurrency: int = CONCURRENCY_DEFAULT
+    deterministic: bool = True
+    ordered: bool = False
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The ports that streams may be read from."""
+        dead = (PORT_DEAD,) if self.on_error == "dead_letter" else ()
+        if self.kind == "sink":
+            return dead
+        if self.verb == "branch":
+            return (*(str(i) for i in range(len(self.fn))), PORT_REST, *dead)
+        return (PORT_OUT, *dead)
+
+
+@dataclass(frozen=True)
+class EdgeSpec:
+    """One edge: tuples leaving ``src`` at ``port`` go to tasks of ``dst`` chosen by the grouping."""
+
+    src: str
+    port: str
+    dst: str
+    grouping: Grouping
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A value that made an operator fail, as found in the stream ``dead_letters()``."""
+
+    operator: str
+    task: int
+    value: Any
+    error: str
+    traceback: str

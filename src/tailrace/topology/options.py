@@ -1,0 +1,37 @@
+"""The keyword options of operators, one class per family, so that editors complete them and mypy checks them.
+
+``streams`` and ``graph`` take them; their defaults are those of ``OperatorSpec``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from .operators import ErrorPolicy
+
+
+class SourceOptions(TypedDict, total=False):
+    """Options of a source: its name, its number of tasks, whether a replay reads equal values again."""
+
+    name: str | None
+    tasks: int | None
+    deterministic: bool
+
+
+class KeyedOptions(SourceOptions, total=False):
+    """Options of operators that always run inline; ``on_error`` is fail, skip or dead_letter."""
+
+    on_error: ErrorPolicy
+
+
+class SinkOptions(KeyedOptions, total=False):
+    """Options of operators that may wait; ``blocking`` gives each task a thread of its own from the start."""
+
+    blocking: bool
+
+
+class CallOptions(SinkOptions, total=False):
+    """Options of operators that may be ``async def``; ``concurrency`` is how many calls may be open at once."""
+
+    concurrency: int

@@ -1,0 +1,248 @@
+"""Streams: what the operators of a topology hand on, and the methods that add the next operator.
+
+A stream is a small value that remembers which ports it reads and how; every method either returns another such value
+(groupings, union) or adds one operator to the topology. Nothing runs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from . import groupings
+from .errors import ErrorPolicyError, GroupingError, UnionError
+from .groupings import Direct, Grouping
+from .operators import PORT_DEAD, PORT_OUT, PORT_REST, Aggregate, DeadLetter, KeyedOperator, Operator, State
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..connect.base import Sink
+    from .graph import Topology
+    from .operators import Verb
+    from .options import CallOptions, KeyedOptions, SinkOptions
+
+T = TypeVar("T")
+U = TypeVar("U")
+A = TypeVar("A")
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A port that a stream reads, and the grouping its tuples will be sent under."""
+
+    operator: str
+    port: str
+    grouping: Grouping = groupings.AUTO
+
+
+def _dead_letters(topology: Topology, operators: Iterable[str]) -> Stream[DeadLetter]:
+    names = tuple(dict.fromkeys(operators))
+    for name in names:
+        policy = topology.operators[name].on_error
+        if policy != "dead_letter":
+            raise ErrorPolicyError(
+                f"Dead letters come from operators with on_error='dead_letter', and {name!r} has on_error={policy!r}.",
+                f"Add on_error='dead_letter' where {name!r} is drawn.",
+            )
+    return Stream(topology, tuple(Origin(name, PORT_DEAD) for name in names))
+
+
+class Sunk:
+    """The end of a stream; all that is left to read is what the sink could not write."""
+
+    def __init__(self, topology: Topology, name: str) -> None:
+        self.topology = topology
+        self.name = name
+
+    def dead_letters(self) -> Stream[DeadLetter]:
+        """Read what made the sink fail; it needs ``on_error="dead_letter"``."""
+        return _dead_letters(self.topology, (self.name,))
+
+
+class BaseStream(Generic[T]):
+    """What plain and keyed streams have in common."""
+
+    def __init__(self, topology: Topology, origins: tuple[Origin, ...]) -> None:
+        self.topology = topology
+        self.origins = origins
+
+    def _settings(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return options
+
+    def _add(self, verb: Verb, fn: object, options: Mapping[str, Any]) -> Stream[Any]:
+        name = self.topology.add("transform", verb, fn, self.origins, self._settings(options))
+        return Stream(self.topology, (Origin(name, PORT_OUT),))
+
+    @overload
+    def map(self, fn: Callable[[T], Awaitable[U]], **options: Unpack[CallOptions]) -> Stream[U]: ...
+    @overload
+    def map(self, fn: Callable[[T], U], **options: Unpack[CallOptions]) -> Stream[U]: ...
+    def map(self, fn: Callable[[T], Any], **options: Unpack[CallOptions]) -> Stream[Any]:
+        """Emit ``fn(value)`` for each value."""
+        return self._add("map", fn, options)
+
+    def filter(self, fn: Callable[[T], object], **options: Unpack[CallOptions]) -> Stream[T]:
+        """Let those values pass for which ``fn(value)`` is true."""
+        return self._add("filter", fn, options)
+
+    @overload
+    def flat_map(self, fn: Callable[[T], Awaitable[Iterable[U]]], **options: Unpack[CallOptions]) -> Stream[U]: ...
+    @overload
+    def flat_map(self, fn: Callable[[T], Iterable[U]], **options: Unpack[CallOptions]) -> Stream[U]: ...
+    def flat_map(self, fn: Callable[[T], Any], **options: Unpack[CallOptions]) -> Stream[Any]:
+        """Emit each value of the iterable ``fn(value)``."""
+        return self._add("flat_map", fn, options)
+
+    def branch(self, *predicates: Callable[[T], object], **options: Unpack[KeyedOptions]) -> tuple[Stream[T], ...]:
+        """Split: one stream per predicate, and a last one for the rest; the first predicate that holds wins.
+
+        >>> errors, warnings, rest = events.branch(is_error, is_warning)
+        """
+        name = self._add("branch", predicates, options).origins[0].operator
+        ports = (*(str(index) for index in range(len(predicates))), PORT_REST)
+        return tuple(Stream(self.topology, (Origin(name, port),)) for port in ports)
+
+    def key_by(self, fn: Callable[[T], K], *, ordered: bool = False) -> KeyedStream[K, T]:
+        """Send values of equal ``fn(value)`` to the same task, which may keep state for each key.
+
+        With ``ordered=True`` the order of a key's values holds under all circumstances, at the price of no replays for
+        the sake of the latency tail.
+        """
+        if not callable(fn):
+            raise GroupingError(
+                f"key_by needs a function from a value to its key, found {fn!r}.",
+                "Give a function such as `lambda v: v[0]`, or operator.itemgetter(...).",
+            )
+        origins = tuple(replace(origin, grouping=Grouping("fields", fn)) for origin in self.origins)
+        return KeyedStream(self.topology, origins, fn, ordered=ordered)
+
+    def sink(self, sink: Sink, **options: Unpack[SinkOptions]) -> Sunk:
+        """End the stream in a sink."""
+        name = self.topology.add("sink", "sink", sink, self.origins, self._settings(options))
+        return Sunk(self.topology, name)
+
+    def dead_letters(self) -> Stream[DeadLetter]:
+        """Read what made the operator in front fail; it needs ``on_error="dead_letter"``."""
+        return _dead_letters(self.topology, (origin.operator for origin in self.origins))
+
+
+class Stream(BaseStream[T]):
+    """A stream of values of one kind; ``T`` is what mypy knows of them."""
+
+    def process(
+        self,
+        fn: Callable[[T], Iterable[Any] | Awaitable[Iterable[Any] | None] | None] | Operator | type[Operator],
+        **options: Unpack[CallOptions],
+    ) -> Stream[Any]:
+        """Run an Operator (class or instance), or a function that returns an iterable of values or None."""
+        return self._add("process", fn, options)
+
+    def union(self, *others: Stream[T]) -> Stream[T]:
+        """Read this stream and others as one."""
+        origins = list(self.origins)
+        for other in others:
+            if other.topology is not self.topology:
+                raise UnionError(
+                    "A union takes streams of one topology, "
+                    f"found streams of {self.topology.name!r} and of {other.topology.name!r}.",
+                    "Draw all of its inputs from the same Topology object.",
+                )
+            origins.extend(other.origins)
+        ports = [(origin.operator, origin.port) for origin in origins]
+        for port in ports:
+            if ports.count(port) > 1:
+                raise UnionError(
+                    f"A union takes different streams, found the output of {port[0]!r} twice.",
+                    "To double its values use .flat_map(lambda v: (v, v)).",
+                )
+        return Stream(self.topology, tuple(origins))
+
+    def _grouped(self, grouping: Grouping) -> Stream[T]:
+        return Stream(self.topology, tuple(replace(origin, grouping=grouping) for origin in self.origins))
+
+    def shuffle(self) -> Stream[T]:
+        """Spread the values evenly over the tasks of the next operator."""
+        return self._grouped(groupings.SHUFFLE)
+
+    def broadcast(self) -> Stream[T]:
+        """Send every value to all tasks of the next operator."""
+        return self._grouped(groupings.ALL)
+
+    def to_global(self) -> Stream[T]:
+        """Send every value to task 0 of the next operator."""
+        return self._grouped(groupings.GLOBAL)
+
+    def local_or_shuffle(self) -> Stream[T]:
+        """Prefer tasks of the next operator in the same worker; spread evenly where there is none."""
+        return self._grouped(groupings.LOCAL)
+
+    def direct(self: Stream[Direct[U]]) -> Stream[U]:
+        """Let the operator in front name the task: it emits ``tr.direct(task, value)``."""
+        return self._grouped(groupings.DIRECT)  # type: ignore[return-value]
+
+    def group_by(self, fn: Callable[[T, int], int | Iterable[int]]) -> Stream[T]:
+        """Choose with a function of your own: ``fn(value, n_tasks)`` returns a task's index, or several."""
+        return self._grouped(Grouping("custom", fn))
+
+
+class KeyedStream(BaseStream[T], Generic[K, T]):
+    """A stream whose values of equal key meet in one task, so that it can keep state for each key.
+
+    The keyed verbs emit an updated ``(key, ...)`` for every value that comes in. ``map`` and its kin work as usual.
+    """
+
+    def __init__(
+        self, topology: Topology, origins: tuple[Origin, ...], key: Callable[[T], K], *, ordered: bool
+    ) -> None:
+        super().__init__(topology, origins)
+        self.key = key
+        self.ordered = ordered
+
+    def _settings(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**options, "ordered": self.ordered}
+
+    def _add_keyed(self, verb: Verb, fn: object, options: Mapping[str, Any]) -> Stream[Any]:
+        return self._add(verb, fn, {**options, "key": self.key})
+
+    def count(self, **options: Unpack[KeyedOptions]) -> Stream[tuple[K, int]]:
+        """Count the values of each key; emits ``(key, n)``."""
+        return self._add_keyed("count", None, options)
+
+    def reduce(self, fn: Callable[[T, T], T], **options: Unpack[KeyedOptions]) -> Stream[tuple[K, T]]:
+        """Combine the values of each key, the first one standing as it is; emits ``(key, combined)``."""
+        return self._add_keyed("reduce", fn, options)
+
+    @overload
+    def aggregate(
+        self, init: Callable[[], A], add: Callable[[A, T], A], result: None = None, **options: Unpack[KeyedOptions]
+    ) -> Stream[tuple[K, A]]: ...
+    @overload
+    def aggregate(
+        self, init: Callable[[], A], add: Callable[[A, T], A], result: Callable[[A], U], **options: Unpack[KeyedOptions]
+    ) -> Stream[tuple[K, U]]: ...
+    def aggregate(
+        self,
+        init: Callable[[], A],
+        add: Callable[[A, T], A],
+        result: Callable[[A], Any] | None = None,
+        **options: Unpack[KeyedOptions],
+    ) -> Stream[Any]:
+        """Fold the values of each key: ``acc = add(acc, value)`` from ``init()`` on; emits ``(key, result(acc))``."""
+        return self._add_keyed("aggregate", Aggregate(init, add, result), options)
+
+    def process(
+        self,
+        fn: Callable[[K, T, State[Any]], Iterable[Any] | None] | Operator | type[Operator],
+        **options: Unpack[SinkOptions],
+    ) -> Stream[Any]:
+        """Run a KeyedOperator (class or instance) or a function ``fn(key, value, state)``, each with state per key.
+
+        A plain Operator works too: it gets whole keys, and keeps what state it likes by itself.
+        """
+        operator_class = fn if isinstance(fn, type) else type(fn)
+        if issubclass(operator_class, Operator) and not issubclass(operator_class, KeyedOperator):
+            return self._add("process", fn, options)
+        return self._add_keyed("keyed_process", fn, options)

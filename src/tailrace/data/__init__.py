@@ -1,6 +1,7 @@
 """The text that ships with the package: about 2,000 sentences of Wikipedia, for the demo, the examples and the tests.
 
-NOTICE beside it names the licence and the articles. Whoever needs the file asks ``wiki_path``; nothing here is written to.
+NOTICE beside it names the licence and the articles. Whoever needs the file asks ``wiki_path``.
+Nothing here is ever written to.
 """
 
 from __future__ import annotations

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .checks import check_options, check_spec
 from .names import check_name, derived_name, unique_name
 from .operators import PORT_OUT, EdgeSpec, OperatorSpec
 from .render import mermaid, tree
 from .streams import KeyedStream, Origin, Stream, Sunk
-from .validate import check_operator, validate
+from .validate import validate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from typing_extensions import Unpack
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["KeyedStream", "Stream", "Sunk", "Topology"]
 
 T = TypeVar("T")
+
+KINDS: dict[str, Kind] = {"source": "source", "sink": "sink"}
 
 
 class Topology:
@@ -42,7 +45,7 @@ class Topology:
 
     def source(self, source: Source[T], **options: Unpack[SourceOptions]) -> Stream[T]:
         """Add a source; with several tasks its partitions are shared out over them."""
-        name = self.add("source", "source", source, (), options)
+        name = self.add("source", source, (), options)
         return Stream(self, (Origin(name, PORT_OUT),))
 
     def validate(self) -> None:
@@ -61,21 +64,25 @@ class Topology:
 
     def add(
         self,
-        kind: Kind,
         verb: Verb,
         fn: object,
         origins: tuple[Origin, ...],
         options: Mapping[str, Any],
+        *,
+        key: Callable[[Any], Any] | None = None,
+        ordered: bool = False,
     ) -> str:
         """Add an operator that reads the given ports and return its name; what the methods of streams call."""
         settings = dict(options)
-        if settings.get("tasks") is None and origins and all(origin.grouping.kind == "global" for origin in origins):
-            settings["tasks"] = 1  # any others would never see a tuple
         given = settings.pop("name", None)
         name = derived_name(verb, fn) if given is None else given
         check_name(name, "operator")
         name = unique_name(name, self.operators, renamable=given is None)
-        spec = check_operator(name, kind, verb, fn, settings)
+        check_options(name, verb, settings)
+        if settings.get("tasks") is None and origins and all(origin.grouping.kind == "global" for origin in origins):
+            settings["tasks"] = 1  # any others would never see a tuple
+        spec = OperatorSpec(name, KINDS.get(verb, "transform"), verb, fn, key, ordered=ordered, **settings)
+        check_spec(spec)
         self.operators[name] = spec
         self.edges.extend(EdgeSpec(origin.operator, origin.port, name, origin.grouping) for origin in origins)
         return name

@@ -65,15 +65,15 @@ class Sunk:
 class BaseStream(Generic[T]):
     """What plain and keyed streams have in common."""
 
-    def __init__(self, topology: Topology, origins: tuple[Origin, ...]) -> None:
+    def __init__(self, topology: Topology, origins: tuple[Origin, ...], *, ordered: bool = False) -> None:
         self.topology = topology
         self.origins = origins
+        self.ordered = ordered
 
-    def _settings(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        return options
-
-    def _add(self, verb: Verb, fn: object, options: Mapping[str, Any]) -> Stream[Any]:
-        name = self.topology.add("transform", verb, fn, self.origins, self._settings(options))
+    def _add(
+        self, verb: Verb, fn: object, options: Mapping[str, Any], key: Callable[[T], Any] | None = None
+    ) -> Stream[Any]:
+        name = self.topology.add(verb, fn, self.origins, options, key=key, ordered=self.ordered)
         return Stream(self.topology, (Origin(name, PORT_OUT),))
 
     @overload
@@ -121,7 +121,7 @@ class BaseStream(Generic[T]):
 
     def sink(self, sink: Sink, **options: Unpack[SinkOptions]) -> Sunk:
         """End the stream in a sink."""
-        name = self.topology.add("sink", "sink", sink, self.origins, self._settings(options))
+        name = self.topology.add("sink", sink, self.origins, options, ordered=self.ordered)
         return Sunk(self.topology, name)
 
     def dead_letters(self) -> Stream[DeadLetter]:
@@ -197,23 +197,16 @@ class KeyedStream(BaseStream[T], Generic[K, T]):
     def __init__(
         self, topology: Topology, origins: tuple[Origin, ...], key: Callable[[T], K], *, ordered: bool
     ) -> None:
-        super().__init__(topology, origins)
+        super().__init__(topology, origins, ordered=ordered)
         self.key = key
-        self.ordered = ordered
-
-    def _settings(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**options, "ordered": self.ordered}
-
-    def _add_keyed(self, verb: Verb, fn: object, options: Mapping[str, Any]) -> Stream[Any]:
-        return self._add(verb, fn, {**options, "key": self.key})
 
     def count(self, **options: Unpack[KeyedOptions]) -> Stream[tuple[K, int]]:
         """Count the values of each key; emits ``(key, n)``."""
-        return self._add_keyed("count", None, options)
+        return self._add("count", None, options, self.key)
 
     def reduce(self, fn: Callable[[T, T], T], **options: Unpack[KeyedOptions]) -> Stream[tuple[K, T]]:
         """Combine the values of each key, the first one standing as it is; emits ``(key, combined)``."""
-        return self._add_keyed("reduce", fn, options)
+        return self._add("reduce", fn, options, self.key)
 
     @overload
     def aggregate(
@@ -231,7 +224,7 @@ class KeyedStream(BaseStream[T], Generic[K, T]):
         **options: Unpack[KeyedOptions],
     ) -> Stream[Any]:
         """Fold the values of each key: ``acc = add(acc, value)`` from ``init()`` on; emits ``(key, result(acc))``."""
-        return self._add_keyed("aggregate", Aggregate(init, add, result), options)
+        return self._add("aggregate", Aggregate(init, add, result), options, self.key)
 
     def process(
         self,
@@ -245,4 +238,4 @@ class KeyedStream(BaseStream[T], Generic[K, T]):
         operator_class = fn if isinstance(fn, type) else type(fn)
         if issubclass(operator_class, Operator) and not issubclass(operator_class, KeyedOperator):
             return self._add("process", fn, options)
-        return self._add_keyed("keyed_process", fn, options)
+        return self._add("keyed_process", fn, options, self.key)

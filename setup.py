@@ -5,14 +5,16 @@ Without a C compiler the package installs all the same and workers of one node t
 
 from setuptools import Extension, setup
 
+RING_SOURCES = ["ringmodule", "ring_map", "ring_peers", "ring_protocol", "ring_side", "ring_wait", "ring_watch"]
+
 setup(
     ext_modules=[
         Extension(
             "tailrace.transport._ring",
-            sources=["native/ringmodule.c"],
+            sources=[f"native/{name}.c" for name in RING_SOURCES],
             depends=["native/ring.h"],
             include_dirs=["native"],
-            extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"],
+            extra_compile_args=["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"],
             optional=True,
         ),
     ],

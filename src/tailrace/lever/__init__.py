@@ -1,0 +1,1 @@
+"""Lever: pre-scheduling of micro-batches by what each executor can carry."""

@@ -1,0 +1,158 @@
+"""The brain of Lever: one request per source and batch in, pieces out; what each query taught it lies here.
+
+Sans-I/O: the apply module hands it requests from the JVM, tests and the simulator hand it their own. It touches
+nothing but its own memory, which is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .observe import TaskEnd, observe
+from .plans import Memory, Node, Plan
+from .split import Piece, Unit, cut, pin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .observe import BatchRun
+    from .predict import NodeClass
+
+QUERIES_MAX = 256
+HISTORY_MAX = 512
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What the shim asks before a source of a batch is read."""
+
+    query: str
+    batch: int
+    fixed: str
+    """Why partitions must stay as they are; empty if they may be cut and regrouped."""
+    units: list[Unit]
+    executors: list[tuple[str, int]]
+    ended: list[TaskEnd]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorStatus:
+    """One executor in one batch: what was foreseen and what came."""
+
+    executor: str
+    node_class: NodeClass | None
+    capacity: float
+    """Units (rows, offsets or bytes) per millisecond."""
+    share: float
+    predicted_ms: float | None
+    actual_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStatus:
+    """One planned batch of one query."""
+
+    batch: int
+    fixed: str
+    executors: tuple[ExecutorStatus, ...]
+
+
+@dataclass(slots=True)
+class _Book:
+    """All that is kept about one query."""
+
+    memory: Memory = field(default_factory=Memory)
+    planned: dict[int, dict[str, float]] = field(default_factory=dict)
+    learned_to: int = -1
+    batches: deque[BatchStatus] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
+
+
+class Planner:
+    """Learns from task ends and decides pieces, for all queries of a session."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._books: OrderedDict[str, _Book] = OrderedDict()
+        self._lock = Lock()
+
+    def decide(self, request: Request) -> list[Piece]:
+        """Learn what ended since the last request, then split this batch's input."""
+        with self._lock:
+            book = self._book(request.query)
+            self._learn(book, request.ended)
+            nodes = [Node(executor, max(1, cores)) for executor, cores in request.executors]
+            total = sum(unit.size for unit in request.units)
+            if not nodes or not total:
+                return []
+            book.memory = book.memory.without_all_but(node.executor for node in nodes)
+            assignment = self.plan.assign(book.memory, nodes, float(total))
+            pieces = (
+                pin(request.units, assignment.loads) if request.fixed else cut(request.units, assignment.loads, nodes)
+            )
+            self._record(book, request, pieces, assignment.classes)
+            return pieces
+
+    def learn(self, query: str, ended: list[TaskEnd]) -> None:
+        """Take in task ends outside a request, when somebody looks at the status."""
+        with self._lock:
+            self._learn(self._book(query), ended)
+
+    def history(self, query: str) -> list[BatchStatus]:
+        """Return the planned batches of a query, oldest first."""
+        with self._lock:
+            book = self._books.get(query)
+            return list(book.batches) if book else []
+
+    def memory(self, query: str) -> Memory:
+        """Return what the plan remembers of a query."""
+        with self._lock:
+            return self._book(query).memory
+
+    def _book(self, query: str) -> _Book:
+        book = self._books.setdefault(query, _Book())
+        self._books.move_to_end(query)
+        while len(self._books) > QUERIES_MAX:
+            self._books.popitem(last=False)
+        return book
+
+    def _learn(self, book: _Book, ended: list[TaskEnd]) -> None:
+        # Task ends that come after their batch was learned are a part of it only, and would look like a quick batch.
+        fresh = [task for task in ended if task.batch > book.learned_to]
+        for run in observe(fresh, book.planned):
+            book.memory = self.plan.learn(book.memory, run)
+            book.learned_to = max(book.learned_to, run.batch)
+            _note_actual(book, run)
+
+    def _record(self, book: _Book, request: Request, pieces: list[Piece], classes: Mapping[str, NodeClass]) -> None:
+        planned = book.planned.setdefault(request.batch, {})
+        for piece in pieces:
+            size = sum(end - start for _, start, end in piece.ranges)
+            planned[piece.executor] = planned.get(piece.executor, 0.0) + size
+        for batch in sorted(book.planned)[:-4]:
+            del book.planned[batch]
+        total = sum(planned.values())
+        capacity = book.memory.capacity
+        rows = tuple(
+            ExecutorStatus(
+                executor=executor,
+                node_class=classes.get(executor),
+                capacity=capacity.get(executor, 0.0),
+                share=planned.get(executor, 0.0) / total if total else 0.0,
+                predicted_ms=planned.get(executor, 0.0) / capacity[executor] if capacity.get(executor) else None,
+            )
+            for executor, _ in request.executors
+        )
+        if book.batches and book.batches[-1].batch == request.batch:
+            book.batches.pop()
+        book.batches.append(BatchStatus(request.batch, request.fixed, rows))
+
+
+def _note_actual(book: _Book, run: BatchRun) -> None:
+    for index, status in enumerate(book.batches):
+        if status.batch == run.batch:
+            rows = tuple(replace(row, actual_ms=run.finish_ms.get(row.executor)) for row in status.executors)
+            book.batches[index] = BatchStatus(status.batch, status.fixed, rows)

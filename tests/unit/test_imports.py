@@ -1,0 +1,78 @@
+"""Hold the import rules of pyproject.toml: on this tree, and on small trees that break them one by one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+
+
+def lint(project: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(project / "src"), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, "-c", LINT],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Lay out the rules over a package that so far keeps them."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    package = tmp_path / "src" / "tailrace"
+    for module in ("", "topology/", "placement/", "transport/", "worker/", "spark/", "cli/"):
+        (package / module).mkdir(parents=True, exist_ok=True)
+        (package / module / "__init__.py").touch()
+    for module in ("errors.py", "version.py"):
+        (package / module).touch()
+    return tmp_path
+
+
+def test_the_package_keeps_the_rules():
+    result = lint(ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_a_small_tree_keeps_the_rules(project):
+    (project / "src/tailrace/cli/__init__.py").write_text("import tailrace.spark\n")
+    result = lint(project)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("room", "forbidden"),
+    [
+        ("placement", "transport"),
+        ("topology", "placement"),
+        ("transport", "topology"),
+        ("worker", "spark"),
+        ("errors", "topology"),
+    ],
+)
+def test_a_forbidden_import_is_found(project, room, forbidden):
+    package = project / "src/tailrace"
+    module = package / f"{room}.py" if room == "errors" else package / room / "__init__.py"
+    module.write_text(f"import tailrace.{forbidden}\n")
+    result = lint(project)
+    assert result.returncode != 0
+    assert f"tailrace.{room} is not allowed to import tailrace.{forbidden}" in " ".join(result.stdout.split())
+
+
+def test_a_room_outside_the_rules_is_found(project):
+    (project / "src/tailrace/attic").mkdir()
+    (project / "src/tailrace/attic/__init__.py").touch()
+    result = lint(project)
+    assert result.returncode != 0
+    assert "tailrace.attic" in result.stdout

@@ -1,0 +1,92 @@
+"""What every test gets: nothing of Tailrace may stay in shared memory, and Spark's leftovers are tidied away.
+
+local-cluster writes a folder per application under SPARK_HOME/work and never removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+SHARED_MEMORY = Path("/dev/shm")
+# Processes that were told to stop may still be on their way out when the test is over.
+LEAK_GRACE_S = 5.0
+# Processes that this run starts inherit it; it tells them from those of a second run on the same machine.
+RUN_TAG = f"TAILRACE_TEST_RUN={os.getpid()}-{time.time_ns()}".encode()
+os.environ["TAILRACE_TEST_RUN"] = RUN_TAG.decode().partition("=")[2]
+
+
+def _shared_files() -> set[str]:
+    if not SHARED_MEMORY.is_dir():
+        return set()
+    return {path.name for path in SHARED_MEMORY.iterdir() if "tailrace" in path.name.lower()}
+
+
+def _of_this_run(pid: int) -> bool:
+    return os.getsid(pid) == os.getsid(0) or RUN_TAG in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def _in_use_elsewhere(name: str) -> bool:
+    """Tell whether a living process of another run maps the file: two suites may share a machine."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile, or belongs to someone else
+            mapped = str(SHARED_MEMORY / name) in (process / "maps").read_text()
+            if mapped and not _of_this_run(int(process.name)):
+                return True
+    return False
+
+
+def _left_behind(before: set[str]) -> set[str]:
+    """Name what this run added and what did not go away within the grace."""
+    deadline_s = time.monotonic() + LEAK_GRACE_S
+    while left := {name for name in _shared_files() - before if not _in_use_elsewhere(name)}:
+        if time.monotonic() > deadline_s:
+            break
+        time.sleep(0.05)
+    return left
+
+
+@pytest.fixture(autouse=True)
+def no_shared_memory_left():
+    """Fail a test that leaves a file of Tailrace's in /dev/shm. The next test does not count it again."""
+    before = _shared_files()
+    yield
+    left = _left_behind(before)
+    assert not left, f"left behind in {SHARED_MEMORY}: {', '.join(sorted(left))}"
+
+
+def _spark_work() -> Path:
+    home = os.environ.get("SPARK_HOME") or Path(importlib.util.find_spec("pyspark").origin).parent
+    return Path(home, "work").resolve()
+
+
+def _applications(work: Path) -> set[Path]:
+    return set(work.glob("app-*"))
+
+
+def _has_a_process(folder: Path) -> bool:
+    """Tell whether an executor still runs in this folder: then it belongs to another run on the same machine."""
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):
+            if folder in link.readlink().parents:
+                return True
+    return False
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spark_work_tidied():
+    """Remove the application folders that this run's Sparks wrote, and only those."""
+    work = _spark_work()
+    before = _applications(work)
+    yield
+    for folder in _applications(work) - before:
+        if not _has_a_process(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # absent, or not empty
+        work.rmdir()

@@ -7,7 +7,7 @@ work per batch is cheap and work per record is not. Connectors may touch files a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class Source(ABC, Generic[T_co]):
     a restart; they need not be dense. A source travels to the workers, so it holds settings and no open resources.
     """
 
-    label: ClassVar[str] = "source"
+    label: str = "source"
     bounded: bool = True
 
     @abstractmethod
@@ -79,7 +79,7 @@ class Sink(ABC):
     Set ``idempotent`` where writing the same value twice has the effect of writing it once.
     """
 
-    label: ClassVar[str] = "sink"
+    label: str = "sink"
     idempotent: bool = False
 
     def open(self, ctx: TaskContext) -> None:  # noqa: B027 - optional
@@ -94,3 +94,6 @@ class Sink(ABC):
 
     def close(self) -> None:  # noqa: B027 - optional
         """Flush and let go of resources; called once after the last write."""
+
+    def receive(self, values: Any) -> None:  # noqa: B027 - optional
+        """On the driver, take in what a task gave to ``ctx.emit_to_driver``; called on the object the user made."""

@@ -1,0 +1,41 @@
+"""What can go wrong at the edges of a topology: inputs that cannot be read, outputs that take no more."""
+
+from __future__ import annotations
+
+from ..errors import TailraceError
+
+
+class ConnectError(TailraceError):
+    """Base: a source cannot read or a sink cannot write."""
+
+    exit_code = 4
+
+
+class ConnectorOptionError(ConnectError):
+    """A source or sink was made with an argument it cannot work with."""
+
+    exit_code = 2
+
+
+class NoInputError(ConnectError):
+    """There is nothing to read where the source was told to look."""
+
+
+class InputChangedError(ConnectError):
+    """An input is not what it was, so offsets in it no longer mean the same records."""
+
+
+class LineTooLongError(ConnectError):
+    """A line is longer than the limit, which is most often a sign of an input that has no lines."""
+
+
+class InputEncodingError(ConnectError):
+    """Bytes of an input are no text in the encoding it was said to have."""
+
+
+class OutputError(ConnectError):
+    """A sink cannot write a value or cannot write at all."""
+
+
+class CollectLimitError(ConnectError):
+    """More values were collected than the driver was meant to hold."""

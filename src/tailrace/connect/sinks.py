@@ -1,0 +1,155 @@
+"""The sinks a user names: ``tr.sinks.console()`` and so on; those too small for a file of their own live here.
+
+Tasks write far away from the user's terminal, so console and collect hand their values to the driver, where the
+runtime gives them to ``Sink.receive`` of the very object the user made.
+"""
+
+from __future__ import annotations
+
+import collections
+import sys
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ..topology.callables import check_function, function_name
+from .base import Sink
+from .errors import CollectLimitError, ConnectorOptionError
+from .json_lines import JsonLines
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from ..topology.operators import TaskContext
+
+__all__ = ["Collect", "collect", "console", "discard", "function", "json_lines"]
+
+T = TypeVar("T")
+
+
+def console(limit: int | None = None) -> Sink:
+    """Print values at the driver, the first ``limit`` of them or all."""
+    return Console(limit)
+
+
+def collect(limit: int = 1_000_000) -> Collect[Any]:
+    """Bring values to the driver: keep the sink in a variable and read its ``values``; over ``limit`` is an error."""
+    return Collect(limit)
+
+
+def json_lines(folder: str | os.PathLike[str], *, default: Callable[[Any], Any] | None = None) -> Sink:
+    """Append values to ``part-00000.jsonl`` and so on in a folder, a file per task, on the nodes where tasks run.
+
+    ``default`` turns values that JSON has no form for into some it has, for example ``str``.
+    """
+    return JsonLines(folder, default)
+
+
+def function(fn: Callable[[Any], object]) -> Sink:
+    """Call a function with each value, in the worker."""
+    return Function(fn)
+
+
+def discard() -> Sink:
+    """Throw values away, on purpose."""
+    return Discard()
+
+
+def _check_limit(limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise ConnectorOptionError(
+            f"limit must be a whole number above 0, found {limit!r}.", "Leave it out for the default."
+        )
+
+
+class _ToDriver(Sink):
+    """Hands batches to the driver."""
+
+    _ctx: TaskContext | None = None
+
+    def open(self, ctx: TaskContext) -> None:
+        """Remember the way to the driver."""
+        self._ctx = ctx
+
+    def _send(self, values: list[Any]) -> None:
+        if self._ctx is not None and values:
+            self._ctx.emit_to_driver(values)
+
+
+class Console(_ToDriver):
+    """See ``console``."""
+
+    label = "console"
+
+    def __init__(self, limit: int | None) -> None:
+        if limit is not None:
+            _check_limit(limit)
+        self.limit = limit
+        self._left = limit
+
+    def _up_to_limit(self, values: list[Any]) -> list[Any]:
+        if self._left is None:
+            return values
+        values = values[: self._left]
+        self._left -= len(values)
+        return values
+
+    def write(self, values: list[Any]) -> None:
+        """Send the values as text, so that what cannot travel can still be shown."""
+        self._send(list(map(str, self._up_to_limit(values))))
+
+    def receive(self, values: list[Any]) -> None:
+        """Print."""
+        shown = self._up_to_limit(values)
+        if shown:
+            sys.stdout.write("\n".join(shown) + "\n")
+            sys.stdout.flush()
+
+
+class Collect(_ToDriver, Generic[T]):
+    """See ``collect``. ``values`` grows on the driver while the query runs, in the order batches arrive."""
+
+    label = "collect"
+
+    def __init__(self, limit: int) -> None:
+        _check_limit(limit)
+        self.limit = limit
+        self.values: list[T] = []
+
+    def write(self, values: list[Any]) -> None:
+        """Send the values."""
+        self._send(values)
+
+    def receive(self, values: list[Any]) -> None:
+        """Keep the values."""
+        if len(self.values) + len(values) > self.limit:
+            raise CollectLimitError(
+                f"collect holds up to {self.limit:,} values at the driver, and more have come.",
+                "Give collect(limit=...) a higher one, or write large results with json_lines.",
+            )
+        self.values.extend(values)
+
+
+class Function(Sink):
+    """See ``function``."""
+
+    label = "function"
+
+    def __init__(self, fn: Callable[[Any], object]) -> None:
+        check_function("function", "sink", fn, ("value",), may_await=False)
+        self.fn = fn
+        if function_name(fn).isidentifier():
+            self.label = function_name(fn)
+
+    def write(self, values: list[Any]) -> None:
+        """Call the function with each value."""
+        collections.deque(map(self.fn, values), maxlen=0)
+
+
+class Discard(Sink):
+    """See ``discard``."""
+
+    label = "discard"
+    idempotent = True
+
+    def write(self, values: list[Any]) -> None:
+        """Do nothing."""

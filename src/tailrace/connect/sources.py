@@ -1,0 +1,65 @@
+"""The sources a user names: ``tr.sources.lines(...)`` and so on. A call only notes settings; workers do the reading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from .items import Items
+from .lines import Lines
+from .rate import Rate
+from .tcp import TcpLines
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Sequence
+
+    from .base import Source
+
+__all__ = ["items", "lines", "rate", "socket"]
+
+T = TypeVar("T")
+
+
+def lines(
+    path: str | os.PathLike[str], *, follow: bool = False, encoding: str = "utf-8", splits: int | None = None
+) -> Source[str]:
+    """Read the lines of a file, or of all files that match a pattern (``*``, ``?``, ``[...]``, ``**``).
+
+    With ``follow=True`` the files are watched for lines added to them and the source never ends; files that come later
+    are not found. Files of more than 64 MiB are read in several partitions; ``splits`` sets how many per file.
+    """
+    return Lines(path, follow=follow, encoding=encoding, splits=splits)
+
+
+@overload
+def rate(per_s: float, make: None = None, *, count: int | None = None, partitions: int = 1) -> Source[int]: ...
+@overload
+def rate(per_s: float, make: Callable[[int], T], *, count: int | None = None, partitions: int = 1) -> Source[T]: ...
+@overload
+def rate(
+    per_s: float, make: None = None, *, values: Sequence[T], count: int | None = None, partitions: int = 1
+) -> Source[T]: ...
+def rate(
+    per_s: float,
+    make: Callable[[int], T] | None = None,
+    *,
+    values: Sequence[T] | None = None,
+    count: int | None = None,
+    partitions: int = 1,
+) -> Source[T] | Source[int]:
+    """Make ``per_s`` records a second in all, spread over the partitions, ``count`` of them or for ever.
+
+    Record i is ``make(i)``, or ``values[i % len(values)]``, or just i. Each is due at its own time, and complete
+    latency is measured from then. ``per_s=math.inf`` makes them as fast as they are taken.
+    """
+    return Rate(per_s, make, values, count, partitions)
+
+
+def items(values: Iterable[T], *, partitions: int = 1) -> Source[T]:
+    """Read values from memory, dealt out over the partitions."""
+    return Items(values, partitions)
+
+
+def socket(host: str, port: int, *, encoding: str = "utf-8") -> Source[str]:
+    """Read lines from a TCP server until it closes. Not replayable: a worker's death loses what it had read."""
+    return TcpLines(host, port, encoding=encoding)

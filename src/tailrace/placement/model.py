@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -50,15 +50,13 @@ class Stream(NamedTuple):
 class TaskGraph:
     """Tasks and directed traffic. A METIS graph has no directions: its edges run from the lower to the higher vertex.
 
-    ``selectivity`` and ``streams`` are what node-local shuffle needs to predict traffic from a placement; a graph that
-    was read from a METIS file has neither.
+    ``streams`` say which operators' edges follow a routing rule; a graph read from a METIS file has none.
     """
 
     name: str
     vertices: tuple[TaskVertex, ...]
     edges: tuple[TaskEdge, ...] = ()
     streams: tuple[Stream, ...] = ()
-    selectivity: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.position) != len(self.vertices):
@@ -99,7 +97,6 @@ class TaskGraph:
             tuple(chain.from_iterable(graph.vertices for graph in renamed)),
             tuple(chain.from_iterable(graph.edges for graph in renamed)),
             tuple(chain.from_iterable(graph.streams for graph in renamed)),
-            {operator: ratio for graph in renamed for operator, ratio in graph.selectivity.items()},
         )
 
     def prefixed(self, prefix: str) -> TaskGraph:
@@ -109,7 +106,6 @@ class TaskGraph:
             tuple(TaskVertex(prefix + v.id, prefix + v.operator, v.index, v.cpu) for v in self.vertices),
             tuple(TaskEdge(prefix + e.src, prefix + e.dst, e.tuples_per_s, e.bytes_per_s) for e in self.edges),
             tuple(Stream(prefix + s.src, prefix + s.dst, s.grouping) for s in self.streams),
-            {prefix + operator: ratio for operator, ratio in self.selectivity.items()},
         )
 
 

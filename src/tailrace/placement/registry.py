@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import nearest
 
+from .auto import Auto
 from .errors import UnknownPolicyError
+from .metis import Metis
 from .round_robin import RoundRobin
+from .stromax import StroMax
+from .turbostream import TurboStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
 
 POLICIES: dict[str, Callable[..., PlacementPolicy]] = {
     "round_robin": RoundRobin,
+    "stromax": StroMax,
+    "turbostream": TurboStream,
+    "metis": Metis,
+    "auto": Auto,
 }
 
 

@@ -13,9 +13,9 @@ from .model import TaskEdge, TaskGraph, TaskVertex
 from .traffic import EVEN_GROUPINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from .model import Assignment
+    from .model import Assignment, Node
 
 _US_PER_S = 1e6
 
@@ -45,7 +45,13 @@ def measured(graph: TaskGraph, snapshot: Snapshot | None) -> TaskGraph:
     streams = {(s.src, s.dst): s.grouping for s in graph.streams}
     vertices = _measured_vertices(graph, snapshot) if snapshot.cpu_us_per_tuple else graph.vertices
     edges = _measured_edges(graph, snapshot, streams) if snapshot.edges else graph.edges
-    return TaskGraph(graph.name, vertices, edges, graph.streams, graph.selectivity)
+    return TaskGraph(graph.name, vertices, edges, graph.streams)
+
+
+def with_measured_speed(nodes: Sequence[Node], snapshot: Snapshot | None) -> list[Node]:
+    """Return the nodes at the speed that was measured, where it was."""
+    speeds = snapshot.node_speed if snapshot else {}
+    return [replace(node, speed=speeds.get(node.name, node.speed)) for node in nodes]
 
 
 def _measured_vertices(graph: TaskGraph, snapshot: Snapshot) -> tuple[TaskVertex, ...]:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 # Split evenly whatever the tuples hold, so measured edges are replaced by the rule.
-EVEN_GROUPINGS = frozenset({"shuffle", "local"})
-# Keyed groupings are taken as even until somebody has measured them.
-KEYED_GROUPINGS = frozenset({"fields", "partial_key"})
+EVEN_GROUPINGS = frozenset({"shuffle", "local", "auto"})
+# What the tuples or the user decide is taken as even until somebody has measured it.
+KEYED_GROUPINGS = frozenset({"fields", "partial_key", "direct", "custom"})
 GROUPINGS = EVEN_GROUPINGS | KEYED_GROUPINGS | {"all", "global"}
 
 TUPLE_BYTES_DEFAULT = 100.0
@@ -64,7 +64,7 @@ def expand(name: str, operators: Sequence[Operator], streams: Iterable[Stream]) 
                 edges.append(edge)
                 inputs[stream.dst][j] += tuples
     ordered = tuple(vertex for op in operators for vertex in vertices[op.id])
-    return TaskGraph(name, ordered, tuple(edges), streams, {op.id: op.selectivity for op in operators})
+    return TaskGraph(name, ordered, tuple(edges), streams)
 
 
 def split(sent: Sequence[float], targets: int, grouping: str) -> Iterable[tuple[int, int, float]]:

@@ -1,0 +1,137 @@
+"""Every default and every bound of the runtime, in one typed place.
+
+``Policy`` names the mechanism used at each step of a tuple's way; ``Settings`` holds sizes, intervals and limits.
+Both are plain frozen data, checked when they are made, so that a wrong value is found before Spark starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from .errors import ConfigError, nearest
+
+T = TypeVar("T")
+
+#: The policies this release carries, by the step they decide.
+KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
+    "placement": ("round_robin", "stromax", "turbostream", "metis", "auto"),
+    "sending": ("fifo",),
+    "inbox": ("per_task",),
+    "routing": ("even",),
+    "replay": ("off", "fixed"),
+    "chaining": ("on", "off"),
+}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which mechanism decides at each step; every one has its baseline beside it."""
+
+    placement: str = "round_robin"
+    sending: str = "fifo"
+    inbox: str = "per_task"
+    routing: str = "even"
+    #: ``off`` (nothing is tracked, nothing replayed) or ``fixed:SECONDS``.
+    replay: str = "fixed:30s"
+    chaining: str = "on"
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            name, known = getattr(self, field.name), KNOWN_POLICIES[field.name]
+            if str(name).split(":")[0] not in known:
+                raise ConfigError(
+                    f"Policy {field.name} must be one of {', '.join(known)}; found {name!r}.",
+                    nearest(str(name), known),
+                )
+        if self.tracked:
+            _ = self.replay_timeout_s
+
+    @property
+    def tracked(self) -> bool:
+        """Whether every root tuple is followed to its end."""
+        return self.replay != "off"
+
+    @property
+    def replay_timeout_s(self) -> float:
+        """Seconds after which an open root is sent again."""
+        _, _, text = self.replay.partition(":")
+        try:
+            seconds = float((text or "30s").removesuffix("s"))
+        except ValueError:
+            seconds = -1.0
+        if seconds <= 0:
+            raise ConfigError(
+                f"A fixed replay timeout must be a positive number of seconds; found {text!r}.",
+                "Write for example replay='fixed:30s'.",
+            )
+        return seconds
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes, intervals and limits; a queue, a frame and a retry each have one here."""
+
+    #: Open roots per source task; a source that has as many waits for acks.
+    max_pending: int = 8192
+    #: Tuples that may wait in front of one task, summed over its channels.
+    inbox_tuples: int = 8192
+    #: Tuples that may wait behind one task for one destination before the task is held back.
+    outbox_tuples: int = 4096
+    #: Tuples per frame at most.
+    batch_max: int = 512
+    #: How long a tuple may wait for company while the worker is busy.
+    flush_us: int = 1000
+    #: Bytes of one message between workers at most; checked before memory is taken.
+    frame_bytes_max: int = 16 * 1024 * 1024
+    #: Bytes of one worker's shared-memory inbox.
+    ring_bytes: int = 4 * 1024 * 1024
+    #: How workers of one node talk: ``auto`` takes the ring where it can be had, else Unix sockets.
+    transport: str = "auto"
+    #: Time a task may hold the loop of its worker before it gets a thread of its own.
+    handoff_ms: int = 20
+    #: Time one turn of a task aims at; longer batches are cut.
+    slice_us: int = 2000
+    #: A worker that has not heard from the coordinator for so long stops.
+    lease_s: float = 10.0
+    #: How often workers report.
+    progress_s: float = 1.0
+    #: How long all workers may take to register.
+    register_timeout_s: float = 90.0
+    #: How long ``stop()`` waits for open tuples.
+    drain_timeout_s: float = 60.0
+    #: Hash slots of a keyed stream; a key's slot never changes, slots move between tasks.
+    key_groups: int = 1024
+    #: Progress reports kept for ``recentProgress``.
+    progress_kept: int = 100
+    #: Values a ``collect`` sink may bring to the driver.
+    collect_max: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name == "transport":
+                _check_transport(value)
+            elif isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+                raise ConfigError(
+                    f"Setting {field.name} must be a positive number; found {value!r}.",
+                    f"The default is {field.default}.",
+                )
+
+
+def _check_transport(value: object) -> None:
+    known = ("auto", "ring", "uds", "tcp")
+    if value not in known:
+        raise ConfigError(
+            f"Setting transport must be one of {', '.join(known)}; found {value!r}.", nearest(str(value), known)
+        )
+
+
+def from_mapping(cls: type[T], values: dict[str, Any]) -> T:
+    """Make a ``Policy`` or ``Settings`` from names and values; an unknown name is an error that names the nearest."""
+    known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"{cls.__name__} has no setting {name!r}.", nearest(name, known))
+    return cls(**values)

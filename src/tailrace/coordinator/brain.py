@@ -1,0 +1,314 @@
+"""The brain of the driver: what workers say in, orders to workers out. No sockets, no threads, no own clock.
+
+A query goes through ``registering -> deploying -> running -> ended``; ``draining`` is running without reading. A worker that
+is lost is replaced by whoever registers for its slot next: all others first refuse the old one, then the new one is
+deployed with the same tasks, then open roots are sent again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tailrace import protocol
+from tailrace.routing.fixed import RouteError
+from tailrace.transport import codec
+from tailrace.version import __version__
+from tailrace.worker.errors import OperatorError
+
+from . import errors
+from .deployment import place_tasks
+from .progress import ProgressBook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.worker.build import Program
+
+_NS_PER_S = 1_000_000_000
+
+
+@dataclass
+class Member:
+    """The worker that has a slot."""
+
+    connection: int
+    attempt: int
+    register: protocol.Register
+    peer: protocol.Peer
+    heard_ns: int
+    alive: bool = True
+    open: bool = False
+    lost_ns: int = 0
+    #: Slots whose workers have yet to say that they refuse this member's predecessor; None when that is settled.
+    awaited: set[int] | None = None
+    snapshot: dict[str, Any] = field(default_factory=dict)
+
+
+class CoordinatorBrain:
+    """One query's coordinator."""
+
+    def __init__(self, query_id: str, program: Program, workers: int, partitions: list[list[Any]], python: str) -> None:
+        self.state = "registering"
+        self.error: Exception | None = None
+        self.out: deque[tuple[int, protocol.FromCoordinator]] = deque()
+        self.members: dict[int, Member] = {}
+        self.placement: list[list[int]] = []
+        self.book = ProgressBook(program.plan, program.settings.progress_kept)
+        self.collected: dict[str, list[Any]] = {}
+        self.logs: deque[protocol.LogLine] = deque(maxlen=1000)
+        self.restarts = 0
+        self._query_id = query_id
+        self._program = program
+        self._workers = workers
+        self._partitions = partitions
+        self._python = python
+        self._marks: dict[int, int] = {}
+        self._tasks_done: set[tuple[int, int]] = set()
+        self._tasks_all = {(stage.id, index) for stage in program.plan.stages for index in range(stage.tasks)}
+        self._next_beat_ns = 0
+        self._next_progress_ns = 0
+        self._started_ns = -1
+        self._draining_since_ns: int | None = None
+
+    # -- what workers say ----------------------------------------------------------------------------------------
+
+    def on_message(self, connection: int, slot: int, message: protocol.FromWorker, now_ns: int) -> None:
+        """Act on one message; ``slot`` is None until the connection has registered."""
+        if isinstance(message, protocol.Register):
+            self._register(connection, message, now_ns)
+            return
+        member = self.members.get(slot)
+        if member is None or member.connection != connection:
+            return  # a worker that has been replaced
+        member.heard_ns = now_ns
+        match message:
+            case protocol.Deployed():
+                self._deployed(slot, member)
+            case protocol.PeerSeen():
+                self._peer_seen(slot, message, now_ns)
+            case protocol.Report(snapshot=snapshot, marks=marks):
+                member.snapshot = snapshot
+                self.book.take(slot, member.attempt, snapshot)
+                for partition, offset in marks.items():
+                    self._marks[partition] = max(offset, self._marks.get(partition, 0))
+            case protocol.TaskDone(stage=stage, task=task):
+                self._tasks_done.add((stage, task))
+                if self._tasks_done == self._tasks_all:
+                    self._end()
+            case protocol.Failure():
+                self.fail(_rebuilt(message))
+            case protocol.LogLine():
+                self.logs.append(message)
+            case protocol.Collected():
+                self._collect(message)
+            case _:
+                pass
+
+    def on_gone(self, connection: int, now_ns: int) -> None:
+        """A connection broke: its worker is lost until another registers for the slot."""
+        for slot, member in self.members.items():
+            if member.connection == connection and member.alive:
+                member.alive = member.open = False
+                member.lost_ns = now_ns
+                for other_slot, other in self.members.items():
+                    if other.awaited is not None and slot in other.awaited:
+                        other.awaited.discard(slot)
+                        self._deploy_if_settled(other_slot, other)
+
+    # -- joining -------------------------------------------------------------------------------------------------
+
+    def _register(self, connection: int, message: protocol.Register, now_ns: int) -> None:
+        old = self.members.get(message.slot)
+        if self.state == "ended" or not 0 <= message.slot < self._workers:
+            self._refuse(connection, "the query has ended or has no such slot")
+            return
+        if old is not None and message.launch <= old.register.launch:
+            self._refuse(connection, "a later start has this slot")
+            return
+        if message.version != __version__ or message.python.split(".")[:2] != self._python.split(".")[:2]:
+            self._refuse(connection, "versions differ")
+            self.fail(
+                errors.VersionMismatchError(
+                    f"The driver has tailrace {__version__} on Python {self._python}; executor {message.executor} on "
+                    f"{message.peer.host} has {message.version} on Python {message.python}.",
+                    "Ship the driver's environment to the executors; docs/deploy.md says how.",
+                )
+            )
+            return
+        attempt = 1 if old is None else old.attempt + 1
+        peer = msgspec.structs.replace(message.peer, attempt=attempt)
+        member = self.members[message.slot] = Member(connection, attempt, message, peer, now_ns)
+        self._tell(member, protocol.Welcome(attempt))
+        if self.state == "registering":
+            if len(self.members) == self._workers and all(each.alive for each in self.members.values()):
+                self._deploy_all()
+        elif self._program_deployed:
+            self._readopt(message.slot, member)
+
+    @property
+    def _program_deployed(self) -> bool:
+        return bool(self.placement)
+
+    def _refuse(self, connection: int, reason: str) -> None:
+        self.out.append((connection, protocol.Refused(reason)))
+
+    def _deploy_all(self) -> None:
+        self.state = "deploying"
+        hosts = {slot: member.peer.host for slot, member in self.members.items()}
+        self.placement = place_tasks(self._program.plan, self._program.policy.placement, hosts)
+        for member in self.members.values():
+            self._tell(member, self._deploy_message())
+
+    def _deploy_message(self) -> protocol.Deploy:
+        return protocol.Deploy(
+            query=self._query_id,
+            program=codec.dumps_by_value(self._program),
+            placement=self.placement,
+            peers=[member.peer for member in self.members.values()],
+            partitions=[[*row, self._marks.get(row[0], 0)] for row in self._partitions],
+            marks=self._marks,
+        )
+
+    def _deployed(self, slot: int, member: Member) -> None:
+        member.open = True
+        if self.state == "deploying":
+            if all(each.open for each in self.members.values()):
+                self.state = "running"
+                self._tell_all(protocol.Go())
+        else:
+            self._tell(member, protocol.Go())
+            self._tell_all(protocol.Resume(slot), besides=slot)
+            if self._draining_since_ns is not None:
+                self._tell(member, protocol.Drain())
+
+    def _readopt(self, slot: int, member: Member) -> None:
+        """Give a lost worker's slot to its successor, after every other worker has refused the predecessor."""
+        self.restarts += 1
+        self.book.forget(slot)
+        member.awaited = {other for other, each in self.members.items() if other != slot and each.alive and each.open}
+        self._tell_all(protocol.PeerUp(member.peer), besides=slot)
+        self._deploy_if_settled(slot, member)
+
+    def _peer_seen(self, slot: int, message: protocol.PeerSeen, now_ns: int) -> None:
+        del now_ns
+        member = self.members.get(message.slot)
+        if member is not None and member.awaited is not None and member.attempt == message.attempt:
+            member.awaited.discard(slot)
+            self._deploy_if_settled(message.slot, member)
+
+    def _deploy_if_settled(self, slot: int, member: Member) -> None:
+        del slot
+        if member.awaited is not None and not member.awaited and member.alive:
+            member.awaited = None
+            self._tell(member, self._deploy_message())
+
+    # -- going on and ending -------------------------------------------------------------------------------------
+
+    def tick(self, now_ns: int) -> None:
+        """Do what the clock asks for: leases, progress, time limits."""
+        settings = self._program.settings
+        if self._started_ns < 0:
+            self._started_ns = now_ns
+        if self.state == "ended":
+            return
+        if now_ns >= self._next_beat_ns:
+            self._next_beat_ns = now_ns + int(min(settings.progress_s, settings.lease_s / 5) * _NS_PER_S)
+            self._tell_all(protocol.Beat(self._marks), only_open=False)
+        if self.state == "running" and now_ns >= self._next_progress_ns:
+            self._next_progress_ns = now_ns + int(settings.progress_s * _NS_PER_S)
+            self.book.close_period(now_ns, self)
+        self._check_limits(now_ns)
+
+    def _check_limits(self, now_ns: int) -> None:
+        settings = self._program.settings
+        limit_ns = int(settings.register_timeout_s * _NS_PER_S)
+        if self.state in {"registering", "deploying"} and now_ns - self._started_ns > limit_ns:
+            self.fail(
+                errors.StartError(
+                    f"{self._workers} workers were expected within {settings.register_timeout_s:.0f} s; "
+                    f"{len(self.members)} registered.",
+                    "Ask for fewer workers, give the application more cores, or raise register_timeout_s; executors must "
+                    "be able to reach the driver's address.",
+                )
+            )
+        for slot, member in self.members.items():
+            if member.alive and now_ns - member.heard_ns > 2 * settings.lease_s * _NS_PER_S:
+                self.on_gone(member.connection, now_ns)
+            if not member.alive and now_ns - member.lost_ns > limit_ns:
+                self.fail(
+                    errors.WorkerLostError(
+                        f"Worker {slot} (executor {member.register.executor} on {member.peer.host}) was lost and did not "
+                        f"come back within {settings.register_timeout_s:.0f} s.",
+                        "Look at the executor's log; spark.task.maxFailures may have been reached.",
+                    )
+                )
+        if self._draining_since_ns is not None and self.state != "ended":
+            if now_ns - self._draining_since_ns > settings.drain_timeout_s * _NS_PER_S:
+                self.fail(
+                    errors.DrainTimeoutError(
+                        f"Open tuples did not come to an end within {settings.drain_timeout_s:.0f} s of stopping.",
+                        "Call stop(now=True) to leave them, or raise drain_timeout_s.",
+                    )
+                )
+
+    def drain(self, now_ns: int) -> None:
+        """Read nothing more; the query ends when everything open is complete."""
+        if self._draining_since_ns is None and self.state != "ended":
+            self._draining_since_ns = now_ns
+            if not self._program_deployed:
+                self._end()
+                return
+            self._tell_all(protocol.Drain())
+
+    @property
+    def draining(self) -> bool:
+        """Whether the query is being stopped."""
+        return self._draining_since_ns is not None
+
+    def fail(self, error: Exception) -> None:
+        """End the query because of an error; the first one counts."""
+        if self.state != "ended":
+            self.error = error
+            self._end()
+
+    def stop_now(self) -> None:
+        """End the query without waiting for anything."""
+        self._end()
+
+    def _end(self) -> None:
+        if self.state != "ended":
+            self.state = "ended"
+            self._tell_all(protocol.Stop(), only_open=False)
+
+    def _collect(self, message: protocol.Collected) -> None:
+        held = self.collected.setdefault(message.operator, [])
+        held.extend(codec.loads(message.values))
+        limit = self._program.settings.collect_max
+        if len(held) > limit:
+            self.fail(
+                errors.QueryError(
+                    f"The sink {message.operator!r} brought more than {limit} values to the driver.",
+                    "Write large results to files, or raise the setting collect_max.",
+                )
+            )
+
+    def _tell(self, member: Member, message: protocol.FromCoordinator) -> None:
+        self.out.append((member.connection, message))
+
+    def _tell_all(self, message: protocol.FromCoordinator, *, besides: int = -1, only_open: bool = True) -> None:
+        for slot, member in self._living(only_open=only_open):
+            if slot != besides:
+                self._tell(member, message)
+
+    def _living(self, *, only_open: bool) -> Iterable[tuple[int, Member]]:
+        return [(slot, each) for slot, each in self.members.items() if each.alive and (each.open or not only_open)]
+
+
+def _rebuilt(failure: protocol.Failure) -> Exception:
+    """Make a worker's error anew on the driver, under its own name where that is one of ours."""
+    kinds: dict[str, type[errors.TailraceError]] = {"OperatorError": OperatorError, "RouteError": RouteError}
+    return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

@@ -1,0 +1,64 @@
+"""What goes where at the start of a query: tasks to slots by the placement policy, source partitions to source tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.batch import PARTITIONS_MAX
+from tailrace.placement import by_name
+from tailrace.placement.model import Node, Stream, TaskEdge, TaskGraph, TaskVertex
+
+from .errors import StartError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tailrace.topology.plan import Plan
+
+
+def task_graph(plan: Plan) -> TaskGraph:
+    """The plan as placement sees it, with structural weights: nothing has run yet."""
+    vertices = [
+        TaskVertex(f"{stage.id}:{index}", str(stage.id), index) for stage in plan.stages for index in range(stage.tasks)
+    ]
+    edges = [
+        TaskEdge(f"{edge.src_stage}:{src}", f"{edge.dst_stage}:{dst}")
+        for edge in plan.edges
+        for src in range(plan.stages[edge.src_stage].tasks)
+        for dst in range(plan.stages[edge.dst_stage].tasks)
+    ]
+    streams = [Stream(str(edge.src_stage), str(edge.dst_stage), edge.grouping.kind) for edge in plan.edges]
+    return TaskGraph(plan.name, tuple(vertices), tuple(edges), tuple(streams))
+
+
+def place_tasks(plan: Plan, policy: str, hosts: Mapping[int, str]) -> list[list[int]]:
+    """Give every task a slot; ``hosts`` tells on which node each slot is. Per stage, per task."""
+    by_host: dict[str, list[int]] = {}
+    for slot in sorted(hosts):
+        by_host.setdefault(hosts[slot], []).append(slot)
+    nodes = [Node(name=name, workers=len(slots)) for name, slots in by_host.items()]
+    graph = task_graph(plan)
+    assignment = by_name(policy).place(graph, nodes, None)
+    placed: list[list[int]] = [[0] * stage.tasks for stage in plan.stages]
+    for vertex in graph.vertices:
+        node, worker = assignment.place_of(vertex.id)
+        placed[int(vertex.operator)][vertex.index] = by_host[node][worker]
+    return placed
+
+
+def deal_partitions(plan: Plan) -> list[list[Any]]:
+    """Number all source partitions and deal each source's to its tasks: number, stage, task, name.
+
+    Numbers begin at 1; 0 is for tuples that hang on no root.
+    """
+    dealt: list[list[Any]] = []
+    for stage in plan.stages:
+        if stage.is_source:
+            for at, name in enumerate(stage.head.fn.partitions()):
+                dealt.append([len(dealt) + 1, stage.id, at % stage.tasks, name])
+    if len(dealt) >= PARTITIONS_MAX:
+        raise StartError(
+            f"The sources of a topology may have {PARTITIONS_MAX - 1} partitions together; found {len(dealt)}.",
+            "Read fewer files or topics per query.",
+        )
+    return dealt

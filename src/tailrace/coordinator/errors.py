@@ -1,0 +1,27 @@
+"""How a query can fail, each with what to do about it."""
+
+from __future__ import annotations
+
+from tailrace.errors import TailraceError
+
+
+class QueryError(TailraceError):
+    """A query has failed; the message says why."""
+
+    exit_code = 5
+
+
+class StartError(QueryError):
+    """A query could not be started."""
+
+
+class WorkerLostError(QueryError):
+    """A worker was lost and did not come back."""
+
+
+class VersionMismatchError(StartError):
+    """Executors have another version of Tailrace or of Python than the driver."""
+
+
+class DrainTimeoutError(QueryError):
+    """Open tuples did not come to an end while the query was being stopped."""

@@ -1,0 +1,234 @@
+"""A running topology as its user sees it, with the habits of PySpark's StreamingQuery.
+
+``start_query`` puts the pieces together: plan, coordinator, host. A host is whatever starts worker processes; Spark is one.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import secrets
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tailrace.clock import SystemClock
+from tailrace.topology.plan import make_plan
+from tailrace.transport.handshake import SECRET_BYTES
+from tailrace.worker.build import Program
+from tailrace.worker.main import Boot
+
+from .brain import CoordinatorBrain
+from .deployment import deal_partitions
+from .errors import QueryError, StartError
+from .explain import explain
+from .loop import CoordinatorLoop
+from .progress import percentiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.config import Policy, Settings
+    from tailrace.topology.graph import Topology
+
+_log = logging.getLogger("tailrace")
+_HOST_STOP_S = 15.0
+
+
+class Host(Protocol):
+    """Starts worker processes and keeps them going."""
+
+    workers: int
+    #: The address of the driver that workers can reach.
+    driver_host: str
+
+    def launch(self, boot: Boot) -> None:
+        """Start all workers, without waiting for them."""
+        ...
+
+    def failure(self) -> Exception | None:
+        """Why the host can no longer keep workers going, if so."""
+        ...
+
+    def stop(self, timeout_s: float) -> None:
+        """End what is left of the workers."""
+        ...
+
+    def describe(self) -> str:
+        """One line on what hosts the workers."""
+        ...
+
+
+class QueryListener:
+    """Derive from this to be told of a query's progress and end; called in the coordinator's thread."""
+
+    def onQueryStarted(self, query: Query) -> None:  # noqa: N802 - PySpark's name
+        """The query runs."""
+
+    def onQueryProgress(self, query: Query, progress: dict[str, Any]) -> None:  # noqa: N802 - PySpark's name
+        """A new progress report is there."""
+
+    def onQueryTerminated(self, query: Query, error: Exception | None) -> None:  # noqa: N802 - PySpark's name
+        """The query has ended."""
+
+
+class Query:
+    """A started topology."""
+
+    def __init__(self, topology: Topology, host: Host, policy: Policy, settings: Settings) -> None:
+        self.id = str(uuid.uuid4())
+        self.name = topology.name
+        self._host = host
+        plan = make_plan(topology, chaining=policy.chaining == "on")
+        self._program = Program(plan, policy, settings)
+        self._brain = CoordinatorBrain(
+            self.id, self._program, host.workers, deal_partitions(plan), platform.python_version()
+        )
+        secret = secrets.token_bytes(SECRET_BYTES)
+        self._loop = CoordinatorLoop(
+            self._brain, SystemClock(), host.driver_host, secret, settings.frame_bytes_max
+        )  # fmt: skip
+        self._boot = Boot(self.id, self._loop.address, secret, settings)
+        self._listeners: list[QueryListener] = []
+        self._seen_progress = 0
+        self._seen_logs = 0
+        self._was_running = False
+        self._finished = threading.Event()
+        self._on_end: list[Callable[[], None]] = []
+
+    # -- starting ------------------------------------------------------------------------------------------------
+
+    def start(self) -> Query:
+        """Start the workers and wait until all are open; a failure to start is raised here."""
+        self._loop.on_tick = self._on_tick
+        self._loop.start()
+        try:
+            self._host.launch(self._boot)
+        except Exception as error:
+            self._loop.ask(lambda brain, _: brain.fail(error))
+            self._finish()
+            raise
+        threading.Thread(target=self._finish_when_ended, name="tailrace-query", daemon=True).start()
+        while not self._finished.wait(0.02):
+            if self._brain.state == "running":
+                return self
+        if self._brain.error is not None:
+            raise self._brain.error
+        return self
+
+    def _finish_when_ended(self) -> None:
+        self._loop.ended.wait()
+        self._finish()
+
+    def _finish(self) -> None:
+        self._loop.join(_HOST_STOP_S)
+        self._host.stop(_HOST_STOP_S)
+        for action in self._on_end:
+            action()
+        for listener in self._listeners:
+            listener.onQueryTerminated(self, self._brain.error)
+        self._finished.set()
+
+    def on_end(self, action: Callable[[], None]) -> None:
+        """Do something after the query has ended and its workers are gone."""
+        self._on_end.append(action)
+
+    def _on_tick(self) -> None:
+        failure = self._host.failure()
+        if failure is not None and self._brain.state != "ended":
+            self._loop.ask(lambda brain, _: brain.fail(failure))
+        while self._brain.logs:
+            line = self._brain.logs.popleft()
+            logging.getLogger(f"tailrace.operator.{line.operator}").log(line.level, "[task %d] %s", line.task, line.text)
+        if not self._was_running and self._brain.state == "running":
+            self._was_running = True
+            for listener in self._listeners:
+                listener.onQueryStarted(self)
+        progress = self.lastProgress
+        if progress is not None and progress["sequence"] != self._seen_progress:
+            self._seen_progress = progress["sequence"]
+            for listener in self._listeners:
+                listener.onQueryProgress(self, progress)
+
+    # -- PySpark's habits ----------------------------------------------------------------------------------------
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - PySpark's name
+        """Whether the query still runs."""
+        return not self._finished.is_set()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What the query is doing."""
+        messages = {
+            "registering": "Waiting for workers",
+            "deploying": "Opening operators",
+            "running": "Draining" if self._brain.draining else "Processing tuples",
+            "ended": "Stopped" if self._brain.error is None else "Failed",
+        }
+        state = self._brain.state
+        return {
+            "message": messages[state],
+            "isDataAvailable": state == "running",
+            "isTriggerActive": state == "running",
+        }
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - PySpark's name
+        """The newest progress report, None before the first."""
+        recent = self.recentProgress
+        return recent[-1] if recent else None
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:  # noqa: N802 - PySpark's name
+        """The newest progress reports, oldest first."""
+        return [{"id": self.id, "name": self.name, **progress} for progress in list(self._brain.book.recent)]
+
+    @property
+    def latency(self) -> dict[str, float]:
+        """Complete latencies over the whole run, counted from when each record was due."""
+        return percentiles(self._brain.book.latency_total)
+
+    def explain(self, *, text: bool = False) -> str | None:
+        """Print (or, with ``text=True``, return) what runs where, how workers talk and which policies decide."""
+        shown = explain(self._program, self._brain, self._host.describe())
+        if text:
+            return shown
+        print(shown)  # noqa: T201 - what explain() is for, as in PySpark
+        return None
+
+    def exception(self) -> Exception | None:
+        """Why the query failed, None if it did not."""
+        return self._brain.error
+
+    def collected(self, operator: str) -> list[Any]:
+        """The values that a ``collect`` sink has brought to the driver so far."""
+        return list(self._brain.collected.get(operator, []))
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - PySpark's name
+        """Wait for the end; raises if the query failed. With a timeout in seconds, tells whether it has ended."""
+        ended = self._finished.wait(timeout)
+        if ended and self._brain.error is not None:
+            raise self._brain.error
+        return ended if timeout is not None else None
+
+    def stop(self, *, now: bool = False) -> None:
+        """Read nothing more, finish what is open and end; with ``now=True`` end at once. Waits for the end."""
+        self._loop.ask(lambda brain, now_ns: brain.stop_now() if now else brain.drain(now_ns))
+        self._finished.wait(self._program.settings.drain_timeout_s + 2 * _HOST_STOP_S)
+        if not now and self._brain.error is not None:
+            raise self._brain.error
+
+    def addListener(self, listener: QueryListener) -> None:  # noqa: N802 - PySpark's name
+        """Tell a listener of progress and of the end."""
+        self._listeners.append(listener)
+
+    def removeListener(self, listener: QueryListener) -> None:  # noqa: N802 - PySpark's name
+        """Tell a listener nothing more."""
+        self._listeners.remove(listener)
+
+    def __repr__(self) -> str:
+        return f"<tailrace query {self.name!r} {self.id}: {self.status['message']}>"
+
+
+__all__ = ["Host", "Query", "QueryError", "QueryListener", "StartError"]

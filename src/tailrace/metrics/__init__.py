@@ -1,0 +1,1 @@
+"""What is measured: histograms of constant size, counters of tasks, and what they add up to."""

@@ -1,0 +1,148 @@
+"""What coordinator and workers tell each other over the control connection, as typed messages.
+
+Both brains take and give these; the loops carry them as msgpack. Nothing in here is pickled except what a user wrote
+(the plan inside ``Deploy``, values of a ``collect`` sink), and that only after the peer has proved the secret.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """How to reach the worker that has a slot now."""
+
+    slot: int
+    attempt: int
+    host: str
+    tcp: tuple[str, int]
+    uds: str = ""
+    ring: str = ""
+    probe_path: str = ""
+    probe_nonce: str = ""
+    why_no_ring: str = ""
+
+
+class Register(msgspec.Struct, tag=True):
+    """Worker: here I am, in this slot."""
+
+    slot: int
+    launch: int  #: grows with every start that Spark makes for the slot
+    pid: int
+    executor: str
+    peer: Peer
+    version: str
+    python: str
+
+
+class Welcome(msgspec.Struct, tag=True):
+    """Coordinator: the slot is yours under this attempt number."""
+
+    attempt: int
+
+
+class Refused(msgspec.Struct, tag=True):
+    """Coordinator: go away, and why."""
+
+    reason: str
+
+
+class Deploy(msgspec.Struct, tag=True):
+    """Coordinator: run these tasks. ``program`` is the pickled plan, policy and settings."""
+
+    query: str
+    program: bytes
+    placement: list[list[int]]  #: per stage, per task: the slot
+    peers: list[Peer]
+    partitions: list[list[Any]]  #: number, stage, task, name and start offset of every source partition
+    marks: dict[int, int]
+
+
+class Deployed(msgspec.Struct, tag=True):
+    """Worker: my tasks are open."""
+
+
+class Go(msgspec.Struct, tag=True):
+    """Coordinator: everyone is open, read and send."""
+
+
+class PeerUp(msgspec.Struct, tag=True):
+    """Coordinator: the slot has a new worker; refuse the old one, begin its channels anew."""
+
+    peer: Peer
+
+
+class PeerSeen(msgspec.Struct, tag=True):
+    """Worker: I refuse the old one."""
+
+    slot: int
+    attempt: int
+
+
+class Resume(msgspec.Struct, tag=True):
+    """Coordinator: the slot's new worker is open; send to it, and send every open root again."""
+
+    slot: int
+
+
+class Beat(msgspec.Struct, tag=True):
+    """Coordinator: your lease goes on; below these offsets everything is complete."""
+
+    marks: dict[int, int]
+
+
+class Report(msgspec.Struct, tag=True):
+    """Worker: once a second, what it has done and how its queues stand."""
+
+    snapshot: dict[str, Any]
+    marks: dict[int, int]
+
+
+class TaskDone(msgspec.Struct, tag=True):
+    """Worker: a task has seen the end of all its input and is closed."""
+
+    stage: int
+    task: int
+
+
+class Failure(msgspec.Struct, tag=True):
+    """Worker: the query must end, and why."""
+
+    kind: str
+    message: str
+    hint: str
+
+
+class LogLine(msgspec.Struct, tag=True):
+    """Worker: a user's operator logged something."""
+
+    level: int
+    operator: str
+    task: int
+    text: str
+
+
+class Collected(msgspec.Struct, tag=True):
+    """Worker: values of a ``collect`` sink, pickled."""
+
+    operator: str
+    task: int
+    values: bytes
+
+
+class Drain(msgspec.Struct, tag=True):
+    """Coordinator: read nothing more, finish what is open."""
+
+
+class Stop(msgspec.Struct, tag=True):
+    """Coordinator: end now."""
+
+
+FromWorker = Register | Deployed | PeerSeen | Report | TaskDone | Failure | LogLine | Collected
+FromCoordinator = Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Drain | Stop
+
+encode = msgspec.msgpack.Encoder().encode
+decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
+decode_from_coordinator = msgspec.msgpack.Decoder(FromCoordinator).decode

@@ -1,0 +1,70 @@
+"""Fields: tuples of equal key to the same task, by way of key groups.
+
+A key's group is a hash that every process computes alike and that never changes; which task has a group is a table, so
+that groups can move between tasks without touching the rest. Loses when one key carries much of the traffic.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tailrace.batch import Batch
+
+CACHED_KEYS_MAX = 65_536
+
+
+def stable_hash(key: Any) -> int:
+    """Hash a key alike in every process; keys that are equal in Python (1, 1.0, True) hash alike."""
+    if type(key) is str:
+        return zlib.crc32(key.encode("utf-8", "surrogatepass"))
+    return zlib.crc32(_canonical(key))
+
+
+def _canonical(key: Any) -> bytes:
+    if isinstance(key, str):
+        return key.encode("utf-8", "surrogatepass")
+    if isinstance(key, bytes):
+        return b"b" + key
+    if isinstance(key, float) and not key.is_integer():
+        return b"f" + repr(float(key)).encode()
+    if isinstance(key, int | float):
+        return b"i" + str(int(key)).encode()
+    if isinstance(key, tuple):
+        return b"(" + b",".join(_canonical(part) for part in key) + b")"
+    return pickle.dumps(key, protocol=4)
+
+
+class _Table(dict[Any, int]):
+    """Key to task, filled in as keys are met; a plain dict look-up on the hot path."""
+
+    def __init__(self, groups: Sequence[int]) -> None:
+        super().__init__()
+        self._groups = groups
+
+    def __missing__(self, key: Any) -> int:
+        if len(self) >= CACHED_KEYS_MAX:
+            self.clear()
+        task = self[key] = self._groups[stable_hash(key) % len(self._groups)]
+        return task
+
+
+class Fields:
+    """Route by ``key``; ``key`` is None when the values are the keys themselves."""
+
+    several = False
+
+    def __init__(self, key: Callable[[Any], Any] | None, tasks: int, key_groups: int) -> None:
+        self._key = key
+        count = max(key_groups, tasks)
+        self._table = _Table([group * tasks // count for group in range(count)])
+
+    def choose(self, values: list[Any], origin: Batch) -> Sequence[int]:
+        """Look every key's task up."""
+        del origin
+        keys = values if self._key is None else map(self._key, values)
+        return list(map(self._table.__getitem__, keys))

@@ -1,0 +1,105 @@
+"""Values to bytes and back, with every type kept exactly; the only module that unpickles.
+
+Batches of one plain type, or of tuples of plain types, go through msgspec with a decoder built for the types seen;
+whatever else a user has goes through pickle. Bytes reach this module only from peers that have proved the secret.
+"""
+
+from __future__ import annotations
+
+import pickle
+from functools import lru_cache
+from typing import Any
+
+import cloudpickle
+import msgspec
+
+from tailrace.batch import Batch
+from tailrace.errors import ShareError
+
+_LETTER: dict[type, str] = {str: "s", int: "i", float: "f", bytes: "y", bool: "b"}
+_TYPE: dict[str, Any] = {letter: kind for kind, letter in _LETTER.items()}
+_encode = msgspec.msgpack.Encoder().encode
+_encode_into = msgspec.msgpack.Encoder().encode_into
+
+
+def signature(values: list[Any]) -> str:
+    """Name the common type of the values: a letter, letters in brackets for tuples, empty for anything else."""
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return ""
+    kind = kinds.pop()
+    letter = _LETTER.get(kind)
+    if letter is not None:
+        return letter
+    if kind is not tuple:
+        return ""
+    shapes = {tuple(map(type, value)) for value in values}
+    if len(shapes) != 1:
+        return ""
+    letters = [_LETTER.get(part, "") for part in shapes.pop()]
+    return f"({''.join(letters)})" if letters and all(letters) else ""
+
+
+@lru_cache(maxsize=256)
+def _decoder(sig: str) -> msgspec.msgpack.Decoder[Any]:
+    value: Any
+    if not sig:
+        values: Any = bytes
+    elif sig[0] == "(":
+        value = tuple[tuple(_TYPE[letter] for letter in sig[1:-1])]  # type: ignore[misc]
+        values = list[value]
+    else:
+        value = _TYPE[sig]
+        values = list[value]
+    return msgspec.msgpack.Decoder(tuple[list[int] | None, list[int], list[int] | int, list[int], values])
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """Encode a batch: one byte with the signature's length, the signature, the columns."""
+    values: Any = batch.values
+    sig = signature(values)
+    incs: Any = batch.incs
+    if incs and incs.count(incs[0]) == len(incs):
+        incs = incs[0]
+    if sig:
+        try:
+            return bytes((len(sig),)) + sig.encode() + _encode((batch.sizes, batch.roots, incs, batch.lineages, values))
+        except (OverflowError, UnicodeEncodeError, ValueError):
+            pass  # an integer over 64 bits or a lone surrogate: pickle carries them
+    return b"\0" + _encode((batch.sizes, batch.roots, incs, batch.lineages, dumps(values)))
+
+
+def decode_batch(payload: memoryview) -> Batch:
+    """Decode what ``encode_batch`` made."""
+    end = 1 + payload[0]
+    sig = str(payload[1:end], "ascii")
+    sizes, roots, incs, lineages, values = _decoder(sig).decode(payload[end:])
+    if not sig:
+        values = pickle.loads(values)  # noqa: S301 - the peer has proved the secret
+    if isinstance(incs, int):
+        incs = [incs] * len(roots)
+    return Batch(values, sizes, roots, incs, lineages)
+
+
+def dumps(value: Any) -> bytes:
+    """Pickle anything a user has; classes that live in ``__main__`` travel by value."""
+    try:
+        return pickle.dumps(value, protocol=5)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        try:
+            return cloudpickle.dumps(value, protocol=5)  # type: ignore[no-any-return]
+        except Exception as error:
+            raise ShareError(
+                f"A value of type {type(value).__name__} cannot travel between workers: {error}.",
+                "Emit plain data, or an object that pickle can carry.",
+            ) from error
+
+
+def loads(data: bytes | memoryview) -> Any:
+    """Unpickle bytes of a peer that has proved the secret."""
+    return pickle.loads(data)  # noqa: S301
+
+
+def dumps_by_value(value: Any) -> bytes:
+    """Pickle something that holds a user's functions: they travel by value where they must."""
+    return cloudpickle.dumps(value, protocol=5)  # type: ignore[no-any-return]

@@ -1,0 +1,285 @@
+"""A worker's connections: its listeners, a link to each peer it sends to, and one place to wait for all of them.
+
+Links are chosen per peer when first used: the shared-memory ring where the peer's probe file can be read (so both stand on
+one node), else a Unix socket, else TCP. The loop calls ``send``, ``poll`` and ``wait``; nothing else blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from .handshake import DATA, ClientHandshake, HandshakeError, Identity, ServerHandshake
+from .nook import Nook, same_node
+from .stream import ClosedError, StreamConnection
+from .waiting import FutexWaiter, SelectWaiter
+from .wire import WireError
+
+if TYPE_CHECKING:
+    from tailrace.config import Settings
+    from tailrace.protocol import Peer
+
+    from .waiting import Waiter
+
+_RECONNECT_S = 0.5
+_RECV_RECORDS = 256
+_LISTEN_BACKLOG = 128
+_CONTROL = "control"
+
+#: What a peer may do wrong: go away, fail to prove itself, or send what is no message.
+PEER_ERRORS = (ClosedError, HandshakeError, WireError, OSError)
+
+
+class HasFileno(Protocol):
+    """Something a selector can watch."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        ...
+
+
+class Switchboard:
+    """All data connections of one worker."""
+
+    def __init__(self, slot: int, secret: bytes, host: str, settings: Settings) -> None:
+        self._slot = slot
+        self._secret = secret
+        self._settings = settings
+        self._identity = Identity(DATA, slot, 0)
+        self._selector = selectors.DefaultSelector()
+        self._links: dict[int, _Link] = {}
+        self._incoming: set[StreamConnection] = set()
+        self.reconnected: list[int] = []
+        self.control_ready = False
+        self.nook = Nook(settings)
+        self._waiter: Waiter = (
+            FutexWaiter(self._selector, self.nook.ring) if self.nook.ring is not None else SelectWaiter(self._selector)
+        )
+        self._tcp = self._listen(socket.create_server((host, 0), backlog=_LISTEN_BACKLOG))
+        self.tcp_address: tuple[str, int] = self._tcp.getsockname()[:2]
+        if self.nook.uds_path:
+            server = socket.socket(socket.AF_UNIX)
+            server.bind(self.nook.uds_path)
+            server.listen(_LISTEN_BACKLOG)
+            self._uds = self._listen(server)
+
+    def _listen(self, server: socket.socket) -> socket.socket:
+        server.setblocking(False)
+        self._selector.register(server, selectors.EVENT_READ, server)
+        return server
+
+    def admitted(self, attempt: int) -> None:
+        """Take on the attempt number the coordinator granted; links prove it."""
+        self._identity = Identity(DATA, self._slot, attempt)
+
+    # -- sending -------------------------------------------------------------------------------------------------
+
+    def introduce(self, peer: Peer) -> None:
+        """Learn how to reach the worker that has a slot now; the way to the one before it is closed."""
+        old = self._links.pop(peer.slot, None)
+        if old is not None:
+            old.close()
+        self._links[peer.slot] = _Link(self, peer)
+
+    def send(self, slot: int, message: bytes) -> bool:
+        """Send a message to a peer; false when there is no room or no connection now."""
+        link = self._links.get(slot)
+        return link is not None and link.send(message)
+
+    def kinds(self) -> dict[int, str]:
+        """How each peer that was sent to is reached."""
+        return {slot: link.kind for slot, link in self._links.items() if link.kind}
+
+    # -- receiving -----------------------------------------------------------------------------------------------
+
+    def poll(self) -> list[bytes]:
+        """Take in what has come, without waiting."""
+        found: list[bytes] = []
+        ring = self.nook.ring
+        if ring is not None:
+            found.extend(payload for _, payload in ring.recv(_RECV_RECORDS))
+        for key, events in self._selector.select(0):
+            thing = key.data
+            if isinstance(thing, socket.socket):
+                self._accept(thing)
+            elif isinstance(thing, StreamConnection):
+                self._serve(thing, events, found)
+            elif isinstance(thing, _Link):
+                thing.progress(events)
+            elif thing == _CONTROL:
+                self.control_ready = True
+        return found
+
+    def wait(self, timeout_us: int) -> None:
+        """Sleep until something comes, the bell is rung or the time is up."""
+        self._waiter.wait(timeout_us)
+
+    def bell(self) -> None:
+        """Wake the loop, from any thread."""
+        self._waiter.bell()
+
+    def _accept(self, server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            sock, _ = server.accept()
+            connection = StreamConnection(sock, ServerHandshake(self._secret, DATA), self._settings.frame_bytes_max)
+            self._incoming.add(connection)
+            self._selector.register(sock, selectors.EVENT_READ, connection)
+
+    def _serve(self, connection: StreamConnection, events: int, found: list[bytes]) -> None:
+        try:
+            if events & selectors.EVENT_READ:
+                found.extend(connection.read())
+            connection.write()
+        except PEER_ERRORS:
+            self._drop(connection)
+        else:
+            self.watch(connection, connection, connection.wants_write)
+
+    def _drop(self, connection: StreamConnection) -> None:
+        self._incoming.discard(connection)
+        self._selector.unregister(connection.sock)
+        connection.close()
+
+    def watch_control(self, line: HasFileno) -> None:
+        """Be woken by the control connection too; the loop reads it."""
+        self._selector.register(line, selectors.EVENT_READ, _CONTROL)
+
+    def cut_off_silent(self) -> None:
+        """Close connections that have not proved themselves in time."""
+        for connection in [each for each in self._incoming if each.expired]:
+            self._drop(connection)
+
+    def watch(self, connection: StreamConnection, thing: object, wants_write: bool) -> None:
+        """Ask to be told when a connection can be read, and written if it has something to write."""
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if wants_write else 0)
+        key = self._selector.get_map().get(connection.sock)
+        if key is None:
+            self._selector.register(connection.sock, events, thing)
+        elif key.events != events:
+            self._selector.modify(connection.sock, events, thing)
+
+    def unwatch(self, connection: StreamConnection) -> None:
+        """Ask no more about a connection."""
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(connection.sock)
+
+    def connect(self, peer: Peer, kind: str) -> StreamConnection:
+        """Open a connection to a peer."""
+        if kind == "uds":
+            sock = socket.socket(socket.AF_UNIX)
+            address: str | tuple[str, int] = peer.uds
+        else:
+            sock = socket.socket(socket.AF_INET6 if ":" in peer.tcp[0] else socket.AF_INET)
+            address = tuple(peer.tcp)
+        sock.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            sock.connect(address)
+        handshake = ClientHandshake(self._secret, self._identity)
+        return StreamConnection(sock, handshake, self._settings.frame_bytes_max)
+
+    def choose(self, peer: Peer) -> str:
+        """Pick the best way to a peer that the settings and the machine allow."""
+        wanted = self._settings.transport
+        if wanted == "tcp" or not same_node(peer):
+            return "tcp"
+        if peer.ring and self.nook.ring is not None and wanted in {"auto", "ring"}:
+            return "ring"
+        return "uds" if peer.uds else "tcp"
+
+    def close(self) -> None:
+        """Close everything and remove this worker's files."""
+        for link in self._links.values():
+            link.close()
+        for connection in list(self._incoming):
+            self._drop(connection)
+        self._waiter.close()
+        self._tcp.close()
+        if self.nook.uds_path:
+            self._uds.close()
+        self._selector.close()
+        self.nook.close()
+
+
+class _Link:
+    """The way to one peer: opened when first used, opened again if it breaks while the peer lives."""
+
+    def __init__(self, board: Switchboard, peer: Peer) -> None:
+        self.kind = ""
+        self._board = board
+        self._peer = peer
+        self._ring = None
+        self._connection: StreamConnection | None = None
+        self._retry_s = 0.0
+        self._broken = False
+
+    def send(self, message: bytes) -> bool:
+        if self._ring is not None:
+            return self._ring_send(message)
+        if self._connection is None:
+            self._open()
+            return False if self._ring is None else self._ring_send(message)
+        try:
+            taken = self._connection.send(message)
+        except OSError:
+            self._lose()
+            return False
+        if taken and self._connection.wants_write:
+            self._board.watch(self._connection, self, wants_write=True)
+        return taken
+
+    def _ring_send(self, message: bytes) -> bool:
+        ring = self._ring
+        if len(message) > ring.max_message_bytes:
+            return ring.send_large(0, message, 0)
+        return ring.try_send(0, message)
+
+    def _open(self) -> None:
+        if time.monotonic() < self._retry_s:
+            return
+        self._retry_s = time.monotonic() + _RECONNECT_S
+        self.kind = self.kind or self._board.choose(self._peer)
+        try:
+            if self.kind == "ring":
+                self._ring = self._board.nook.attach(self._peer.ring)
+                return
+            self._connection = self._board.connect(self._peer, self.kind)
+        except OSError:
+            if self.kind == "ring":
+                self.kind = "uds"
+            return
+        self._board.watch(self._connection, self, wants_write=True)
+
+    def progress(self, events: int) -> None:
+        """The socket can be read or written."""
+        connection = self._connection
+        if connection is None:
+            return
+        was_ready = connection.ready
+        try:
+            if events & selectors.EVENT_READ:
+                connection.read()
+            connection.write()
+        except PEER_ERRORS:
+            self._lose()
+            return
+        if connection.ready and not was_ready and self._broken:
+            self._broken = False
+            self._board.reconnected.append(self._peer.slot)
+        self._board.watch(connection, self, connection.wants_write)
+
+    def _lose(self) -> None:
+        if self._connection is not None:
+            self._broken = self._broken or self._connection.ready
+            self._board.unwatch(self._connection)
+            self._connection.close()
+            self._connection = None
+
+    def close(self) -> None:
+        self._broken = False
+        self._lose()
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None

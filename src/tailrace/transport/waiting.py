@@ -1,0 +1,89 @@
+"""How a worker's loop sleeps until something comes: on a futex where there is a ring, else in the selector.
+
+With a ring, one C thread sits in ``epoll_wait`` over the selector's own descriptor and rings the ring's bell when a socket
+has something, so that a single futex wait covers both and no Python runs to wake Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import selectors
+import socket
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ._ring import Ring
+
+
+class Waiter(Protocol):
+    """Sleeps and is woken."""
+
+    def wait(self, timeout_us: int) -> None:
+        """Sleep until something comes, the bell is rung or the time is up."""
+        ...
+
+    def bell(self) -> None:
+        """Wake the sleeper, from any thread."""
+        ...
+
+    def close(self) -> None:
+        """Let go."""
+        ...
+
+
+class SelectWaiter:
+    """Sleeps in the selector; a socket pair is the bell."""
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._selector = selector
+        self._inner, self._outer = socket.socketpair()
+        self._inner.setblocking(False)
+        self._outer.setblocking(False)
+        selector.register(self._inner, selectors.EVENT_READ, None)
+
+    def wait(self, timeout_us: int) -> None:
+        """Sleep until a socket has something or the bell is rung."""
+        self._selector.select(timeout_us / 1e6)
+        with contextlib.suppress(BlockingIOError):
+            self._inner.recv(4096)
+
+    def bell(self) -> None:
+        """Wake the sleeper."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            self._outer.send(b"\0")
+
+    def close(self) -> None:
+        """Close the pair."""
+        self._selector.unregister(self._inner)
+        self._inner.close()
+        self._outer.close()
+
+
+class FutexWaiter:
+    """Sleeps on the ring's futex; sockets ring its bell."""
+
+    def __init__(self, selector: selectors.BaseSelector, ring: Ring) -> None:
+        self._ring = ring
+        self._epoll = select.epoll()
+        # The selector's own epoll set is watched, so that sockets come and go without anyone telling the watcher.
+        self._epoll.register(selector.fileno(), select.EPOLLIN | select.EPOLLET)  # type: ignore[attr-defined]
+        self._watcher = threading.Thread(
+            target=ring.watch_fd, args=(self._epoll.fileno(),), name="tailrace-watch", daemon=True
+        )
+        self._watcher.start()
+
+    def wait(self, timeout_us: int) -> None:
+        """Sleep until a record is there or the bell is rung."""
+        self._ring.wait(timeout_us)
+
+    def bell(self) -> None:
+        """Wake the sleeper."""
+        self._ring.bell()
+
+    def close(self) -> None:
+        """End the watching thread."""
+        self._ring.stop_watching()
+        self._watcher.join(timeout=5)
+        self._epoll.close()

@@ -1,0 +1,125 @@
+"""Makes a worker's tasks from the plan and the placement: chains, routing, outboxes, inboxes, guards, ledgers.
+
+Called by the brain when the coordinator deploys; every worker numbers channels alike, so nothing needs to be agreed on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tailrace.acking.dedup import Guard
+from tailrace.acking.ledger import Ledger
+from tailrace.receiving.inbox import Channel, Inbox
+from tailrace.routing import router_for
+from tailrace.sending.outbox import Outbox
+
+from .chain import Chain
+from .outlet import Outlet
+from .task import SourceSide, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.clock import Clock
+    from tailrace.config import Policy, Settings
+    from tailrace.topology.operators import OperatorSpec, TaskContext
+    from tailrace.topology.plan import Plan, Stage, StageEdge
+
+WINDOW_MIN = 64
+
+
+@dataclass(frozen=True)
+class Program:
+    """What every worker of a query runs."""
+
+    plan: Plan
+    policy: Policy
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where this worker stands in the query."""
+
+    slot: int
+    attempt: int
+    placement: list[list[int]]
+    partitions: list[list[Any]]
+    clock: Clock
+    context_of: Callable[[OperatorSpec, int, int], TaskContext]
+
+
+def channel_bases(plan: Plan) -> list[int]:
+    """The first channel number of each edge; a channel is base + sending task x receiving tasks + receiving task."""
+    bases, at = [], 0
+    for edge in plan.edges:
+        bases.append(at)
+        at += plan.stages[edge.src_stage].tasks * plan.stages[edge.dst_stage].tasks
+    return bases
+
+
+def build_tasks(program: Program, site: Site) -> list[Task]:
+    """Make the tasks that the placement gives this worker."""
+    return [
+        _build(program, site, stage, index)
+        for stage in program.plan.stages
+        for index, slot in enumerate(site.placement[stage.id])
+        if slot == site.slot
+    ]
+
+
+def _build(program: Program, site: Site, stage: Stage, index: int) -> Task:
+    edges = program.plan.outputs[stage.id]
+    chain = Chain(stage, edges, lambda spec: site.context_of(spec, index, stage.tasks))
+    task = Task(stage, index, chain, {edge.id: _outlet(program, site, edge, index) for edge in edges})
+    if stage.is_source:
+        task.source = _source(program, site, stage, index)
+    else:
+        task.inbox = _inbox(program, site, stage, index)
+        if stage.guarded and program.policy.tracked:
+            task.guard = Guard()
+    return task
+
+
+def window(program: Program, stage: Stage) -> int:
+    """How many tuples each sender may have under way to one task of the stage."""
+    senders = sum(program.plan.stages[edge.src_stage].tasks for edge in program.plan.inputs[stage.id])
+    return max(WINDOW_MIN, program.settings.inbox_tuples // max(1, senders))
+
+
+def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet:
+    target = program.plan.stages[edge.dst_stage]
+    base = channel_bases(program.plan)[edge.id] + index * target.tasks
+    slots = site.placement[target.id]
+    boxes = [Outbox(base + task, slots[task], task, window(program, target)) for task in range(target.tasks)]
+    router = router_for(
+        edge,
+        target,
+        sender=index,
+        local=[task for task, slot in enumerate(slots) if slot == site.slot],
+        tracked=program.policy.tracked,
+        settings=program.settings,
+    )
+    return Outlet(edge.id, router, boxes, edge.grouping.fn if target.head.verb == "count" else None)
+
+
+def _inbox(program: Program, site: Site, stage: Stage, index: int) -> Inbox:
+    bases = channel_bases(program.plan)
+    size = window(program, stage)
+    channels = {}
+    for edge in program.plan.inputs[stage.id]:
+        for sender, slot in enumerate(site.placement[edge.src_stage]):
+            number = bases[edge.id] + sender * stage.tasks + index
+            channels[number] = Channel(number, slot, size)
+    return Inbox(channels)
+
+
+def _source(program: Program, site: Site, stage: Stage, index: int) -> SourceSide:
+    ledger = Ledger(site.attempt)
+    readers = {}
+    for number, at_stage, at_task, name, offset in site.partitions:
+        if (at_stage, at_task) == (stage.id, index):
+            readers[number] = stage.head.fn.open(name, offset, site.clock)
+            ledger.skip_to(number, offset)
+    return SourceSide(readers, ledger)

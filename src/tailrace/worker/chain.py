@@ -1,0 +1,106 @@
+"""The operators of one stage in one task, connected: values go in at the head, outputs come out per edge.
+
+``run`` is user code and nothing else, so the loop may call it in any thread; what it gives is routed by the brain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .steps import FAILED, STEPS, FlatMap, Process, Step, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.topology.operators import OperatorSpec, TaskContext
+    from tailrace.topology.plan import Stage, StageEdge
+
+    from .steps import Sizes
+
+#: What a run gave: per outgoing edge the values and the size of each bundle.
+Outputs = list[tuple[int, list[Any], "Sizes"]]
+
+
+class Chain:
+    """The steps of a stage. Not shared between threads: the task runs it in one at a time."""
+
+    def __init__(
+        self, stage: Stage, edges: tuple[StageEdge, ...], context_of: Callable[[OperatorSpec], TaskContext]
+    ) -> None:
+        self.steps = {spec.name: STEPS[spec.verb](spec, context_of(spec)) for spec in stage.operators}
+        self.head = self.steps[stage.head.name]
+        self._collected: Outputs = []
+        for link in stage.links:
+            self.steps[link.src].consumers.setdefault(link.port, []).append(self.steps[link.dst].feed)
+        for edge in edges:
+            self.steps[edge.src].consumers.setdefault(edge.port, []).append(self._collector(edge.id))
+        self._tickers = [
+            (step, step.user.tick_every_s)
+            for step in self.steps.values()
+            if getattr(getattr(step, "user", None), "tick_every_s", None) is not None
+        ]
+
+    def _collector(self, edge: int) -> Callable[[list[Any], Sizes], None]:
+        def collect(values: list[Any], sizes: Sizes) -> None:
+            self._collected.append((edge, values, sizes))
+
+        return collect
+
+    def open(self) -> None:
+        """Open all operators, upstream first."""
+        for step in self.steps.values():
+            step.open()
+
+    def run(self, values: list[Any], sizes: Sizes) -> Outputs:
+        """Take a batch through the stage."""
+        self.head.feed(values, sizes)
+        collected, self._collected = self._collected, []
+        return collected
+
+    async def run_async(self, values: list[Any], sizes: Sizes) -> Outputs:
+        """Take a batch through a stage whose operator is awaited, one value after the other."""
+        step = self.head
+        fn = step.user.process if isinstance(step, Process) else step.spec.fn
+        results: list[Any] = []
+        failures: list[tuple[int, Any, Exception]] = []
+        for value in values:
+            try:
+                found = await fn(value)
+                results.append(listed(found) if isinstance(step, FlatMap) else found)
+            except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+                failures.append((len(results), value, error))
+                results.append(FAILED)
+        # From here on nothing is awaited: other calls of this operator share the step.
+        for failure in failures:
+            step.failed(*failure)
+        step.give(values, results, sizes)
+        collected, self._collected = self._collected, []
+        return collected
+
+    @property
+    def tick_every_s(self) -> float | None:
+        """The shortest tick interval any operator asked for."""
+        return min((every for _, every in self._tickers), default=None)
+
+    def tick(self, now_s: float) -> Outputs:
+        """Tick every operator that asked for it."""
+        return self._emit([(step, step.tick(now_s)) for step, _ in self._tickers])
+
+    def close(self) -> Outputs:
+        """Close all operators, upstream first, so that what one gives out last still passes the next."""
+        collected: Outputs = []
+        for step in self.steps.values():
+            collected += self._emit([(step, step.close())])
+        return collected
+
+    def _emit(self, given: list[tuple[Step, list[Any]]]) -> Outputs:
+        for step, values in given:
+            if values:
+                step.out("out", list(values), [len(values)])
+        collected, self._collected = self._collected, []
+        return collected
+
+    @property
+    def skipped(self) -> int:
+        """Values that failed and were left out, over all operators."""
+        return sum(step.skipped for step in self.steps.values())

@@ -1,0 +1,50 @@
+"""What can go wrong in a worker, told with operator, task and the offending tuple."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from tailrace.errors import TailraceError
+
+SHOWN_CHARS_MAX = 200
+TRACEBACK_CHARS_MAX = 4000
+
+
+class OperatorError(TailraceError):
+    """A user's function raised; carries where, on what, and the user's own stack."""
+
+    exit_code = 4
+
+
+class LeaseLostError(TailraceError):
+    """The worker has not heard from the coordinator for longer than its lease, and stopped."""
+
+
+class FencedError(TailraceError):
+    """A newer attempt has this worker's slot; the worker stopped."""
+
+
+def shown(value: Any) -> str:
+    """Show a tuple, shortened; never raises, whatever the value's ``__repr__`` does."""
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001 - a user's __repr__ may raise anything
+        text = f"<{type(value).__name__} whose repr failed: {type(error).__name__}>"
+    return text if len(text) <= SHOWN_CHARS_MAX else f"{text[: SHOWN_CHARS_MAX - 1]}…"
+
+
+def user_stack(error: BaseException) -> str:
+    """Format the user's stack, without the frames of ours that lead to it."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/tailrace/worker/" not in frame.filename]
+    text = "".join(traceback.format_list(frames)) + "".join(traceback.format_exception_only(error))
+    return text[-TRACEBACK_CHARS_MAX:].rstrip()
+
+
+def operator_error(operator: str, task: int, value: Any, error: BaseException) -> OperatorError:
+    """Make the error that ends a query because of a user's function."""
+    return OperatorError(
+        f"Operator {operator!r}, task {task}, failed on {shown(value)}: {type(error).__name__}: {error}",
+        "Mend the function, or give the operator on_error='skip' or 'dead_letter' to go on without such tuples.\n"
+        + user_stack(error),
+    )

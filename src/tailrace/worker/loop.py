@@ -1,0 +1,169 @@
+"""The loop of a worker: waits, moves bytes, runs user code, and lets the brain decide. Thin on purpose.
+
+Tasks run in the loop's thread, one after the other, because that is cheapest. A task that holds the loop for longer than
+``handoff_ms`` gets the thread it sits in for itself, and a new thread takes the loop over: a watchdog sees to that, so a
+blocking function stalls its neighbours once, and only for that long.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from tailrace.protocol import Deploy, PeerUp
+
+from .errors import LeaseLostError
+from .executors import AsyncThread, Returns, TaskThread, run_piece
+from .task import CloseWork, TickWork, Work
+
+if TYPE_CHECKING:
+    from tailrace.config import Settings
+    from tailrace.transport.switchboard import Switchboard
+
+    from .brain import WorkerBrain
+    from .control import ControlLine
+    from .task import Task
+
+_SWITCH_S = 0.0005
+_PIECES_PER_ROUND = 16
+_HOUSEKEEPING_S = 0.05
+
+
+class WorkerLoop:
+    """Runs one worker until the coordinator says stop, the lease runs out or something fails."""
+
+    def __init__(self, brain: WorkerBrain, board: Switchboard, control: ControlLine, settings: Settings) -> None:
+        self._brain = brain
+        self._board = board
+        self._control = control
+        self._settings = settings
+        self._returns = Returns(board.bell)
+        self._threads: dict[Task, TaskThread] = {}
+        self._async: AsyncThread | None = None
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._owner = 0
+        self._calling: tuple[int, Work, float] | None = None
+        self._next_housekeeping_s = 0.0
+
+    def run(self) -> None:
+        """Run to the end; the calling thread is the watchdog. Raises what ended the loop, if anything did."""
+        # A task's thread must not keep the loop waiting for Python's lock longer than this.
+        sys.setswitchinterval(_SWITCH_S)
+        self._start_loop()
+        while not self._ended.wait(self._settings.handoff_ms / 1000):
+            self._hand_off_if_stuck()
+        for thread in self._threads.values():
+            thread.stop()
+        if self._async is not None:
+            self._async.stop()
+        if self._error is not None:
+            raise self._error
+
+    def _start_loop(self) -> None:
+        self._owner += 1
+        threading.Thread(target=self._serve, args=(self._owner,), name=f"tailrace-loop-{self._owner}", daemon=True).start()
+
+    def _hand_off_if_stuck(self) -> None:
+        calling = self._calling
+        if calling is None or time.monotonic() - calling[2] < self._settings.handoff_ms / 1000:
+            return
+        with self._lock:
+            if self._calling is not calling:
+                return
+            _, work, _ = calling
+            self._calling = None
+            work.task.mode = "thread"
+            self._threads[work.task] = TaskThread(self._returns, work.task.name, start=False)
+            self._start_loop()
+
+    def _serve(self, token: int) -> None:
+        try:
+            while not self._brain.stopped and not self._ended.is_set():
+                if not self._round(token):
+                    return  # the loop went on in another thread while a task kept this one
+        except BaseException as error:  # noqa: BLE001 - raised again by run()
+            self._error = error
+        self._ended.set()
+
+    def _round(self, token: int) -> bool:
+        """Once around: take in, work, send, wait. False when this thread has lost the loop to another."""
+        brain, board = self._brain, self._board
+        for message in board.poll():
+            brain.on_message(message)
+        if board.control_ready:
+            board.control_ready = False
+            self._take_orders()
+        for work in self._returns.take():
+            brain.finish(work)
+        idle = False
+        for _ in range(_PIECES_PER_ROUND):
+            next_work = brain.next_work()
+            if next_work is None:
+                idle = True
+                break
+            if not self._carry_out(next_work, token):
+                return False
+        brain.flush(idle=idle)
+        self._housekeeping()
+        if idle and (wait_us := brain.wait_us()):
+            idle_work = brain.next_work()  # handing over within the worker may have made work
+            if idle_work is None:
+                board.wait(wait_us)
+            elif not self._carry_out(idle_work, token):
+                return False
+        return True
+
+    def _take_orders(self) -> None:
+        for message in self._control.poll():
+            self._brain.on_control(message)
+            if isinstance(message, Deploy):
+                for peer in message.peers:
+                    self._board.introduce(peer)
+            elif isinstance(message, PeerUp):
+                self._board.introduce(message.peer)
+
+    def _carry_out(self, work: Work, token: int) -> bool:
+        task = work.task
+        if task.mode == "async" and not isinstance(work, TickWork | CloseWork):
+            self._async = self._async or AsyncThread(self._returns)
+            self._async.submit(work)
+            return True
+        if task.mode == "thread":
+            thread = self._threads.get(task)
+            if thread is None:
+                thread = self._threads[task] = TaskThread(self._returns, task.name)
+            thread.submit(work)
+            return True
+        self._calling = calling = (token, work, time.monotonic())
+        run_piece(work)
+        with self._lock:
+            if self._calling is calling:
+                self._calling = None
+                self._brain.finish(work)
+                return True
+        self._returns.put(work)
+        self._threads[task].serve()
+        return False
+
+    def _housekeeping(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_housekeeping_s and not self._brain.control_out:
+            return
+        self._next_housekeeping_s = now_s + _HOUSEKEEPING_S
+        brain = self._brain
+        brain.on_time()
+        for slot in self._board.reconnected:
+            brain.on_reconnect(slot)
+        self._board.reconnected.clear()
+        self._board.cut_off_silent()
+        while brain.control_out:
+            self._control.send(brain.control_out.popleft())
+        if self._control.silent_s > self._settings.lease_s:
+            raise LeaseLostError(
+                f"The coordinator was silent for {self._control.silent_s:.1f} s; the lease is {self._settings.lease_s} s.",
+                "Spark starts this worker again; if it happens often, look at the driver's load and the network.",
+            )

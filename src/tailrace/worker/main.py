@@ -1,0 +1,122 @@
+"""A worker process from start to end: find out where it runs, register, run the loop, tidy up.
+
+Called by each host (Spark's tasks, plain processes) with a ``Boot``; the host decides what process this is in.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tailrace import protocol
+from tailrace.clock import SystemClock
+from tailrace.topology.operators import TaskContext
+from tailrace.transport import codec
+from tailrace.transport.switchboard import Switchboard
+from tailrace.version import __version__
+
+from .brain import WorkerBrain
+from .control import ControlLine
+from .errors import FencedError, LeaseLostError
+from .loop import WorkerLoop
+
+if TYPE_CHECKING:
+    from tailrace.config import Settings
+    from tailrace.topology.operators import OperatorSpec
+
+_LAST_WORDS_S = 2.0
+
+
+@dataclass(frozen=True)
+class Boot:
+    """All a worker needs to join its query. Travels inside the closure that Spark ships; shows no secret when printed."""
+
+    query: str
+    address: tuple[str, int]
+    secret: bytes = field(repr=False)
+    settings: Settings = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where a worker was started: its slot, how often the slot was started before, its executor and host."""
+
+    slot: int
+    launch: int
+    executor: str
+    host: str
+
+
+def run_worker(boot: Boot, where: Whereabouts) -> None:
+    """Join the query and work until it ends."""
+    control = ControlLine(boot.address, boot.secret, where.slot, boot.settings.frame_bytes_max)
+    board = Switchboard(where.slot, boot.secret, where.host or control.host, boot.settings)
+    try:
+        _work(boot, where, control, board)
+    except (LeaseLostError, FencedError) as error:
+        logging.getLogger("tailrace.worker").warning("worker %d leaves: %s", where.slot, error)
+        raise
+    finally:
+        board.close()
+        control.close()
+
+
+def _work(boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboard) -> None:
+    attempt = control.register(_registration(where, board))
+    board.admitted(attempt)
+
+    def context_of(spec: OperatorSpec, task: int, tasks: int) -> TaskContext:
+        def emit_to_driver(values: Any) -> None:
+            brain.control_out.append(protocol.Collected(spec.name, task, codec.dumps(values)))
+
+        logger = logging.getLogger(f"tailrace.operator.{spec.name}.{task}")
+        logger.setLevel(logging.INFO)
+        logger.handlers = [_ToCoordinator(brain, spec.name, task)]
+        logger.propagate = False
+        return TaskContext(spec.name, task, tasks, boot.query, logger, brain.clock, emit_to_driver)
+
+    brain = WorkerBrain(where.slot, attempt, SystemClock(), board.send, context_of)
+    board.watch_control(control)
+    try:
+        WorkerLoop(brain, board, control, boot.settings).run()
+    finally:
+        brain.close()
+        while brain.control_out:
+            control.send(brain.control_out.popleft())
+        control.flush(_LAST_WORDS_S)
+
+
+def _registration(where: Whereabouts, board: Switchboard) -> protocol.Register:
+    nook = board.nook
+    peer = protocol.Peer(
+        slot=where.slot,
+        attempt=0,
+        host=where.host,
+        tcp=board.tcp_address,
+        uds=nook.uds_path,
+        ring=nook.ring_path,
+        probe_path=nook.probe_path,
+        probe_nonce=nook.nonce,
+        why_no_ring=nook.why_no_ring,
+    )
+    return protocol.Register(
+        where.slot, where.launch, os.getpid(), where.executor, peer, __version__, platform.python_version()
+    )
+
+
+class _ToCoordinator(logging.Handler):
+    """Sends what an operator logs to the driver."""
+
+    def __init__(self, brain: WorkerBrain, operator: str, task: int) -> None:
+        super().__init__()
+        self._brain = brain
+        self._operator = operator
+        self._task = task
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand one record over."""
+        text = record.getMessage()[:2000]
+        self._brain.control_out.append(protocol.LogLine(record.levelno, self._operator, self._task, text))

@@ -1,0 +1,353 @@
+"""Operators as the worker runs them: one step per verb, each taking whole batches.
+
+A step gets the values of all bundles of a batch at once, calls the user's function in as tight a loop as Python has, and
+gives its results on with the new size of each bundle. ``sizes`` of None means one value per bundle. Called through
+``chain``; touches nothing but the user's code.
+"""
+
+from __future__ import annotations
+
+import copy
+from itertools import chain, compress, islice
+from typing import TYPE_CHECKING, Any
+
+from tailrace.state.keyed import Cell, KeyedState
+from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter
+
+from .errors import operator_error, user_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tailrace.topology.operators import OperatorSpec, TaskContext
+
+Sizes = list[int] | None
+Consumer = "Callable[[list[Any], Sizes], None]"
+
+
+class _Failed:
+    """Stands in a step's results for a value that was skipped."""
+
+
+FAILED = _Failed()
+
+
+class Step:
+    """One operator in one task."""
+
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+        self.spec = spec
+        self.ctx = ctx
+        self.skipped = 0
+        self.consumers: dict[str, list[Callable[[list[Any], Sizes], None]]] = {}
+        self._dead: list[tuple[int, DeadLetter]] = []
+
+    def open(self) -> None:
+        """Get the user's object ready."""
+
+    def tick(self, now_s: float) -> list[Any]:
+        """Let the operator act on time; what it gives is emitted."""
+        del now_s
+        return []
+
+    def close(self) -> list[Any]:
+        """End the operator; what it gives is emitted."""
+        return []
+
+    def feed(self, values: list[Any], sizes: Sizes) -> None:
+        """Run the operator over a batch and give the results on."""
+        self.give(values, self.results(values), sizes)
+
+    def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
+        """Turn one result per value into outputs and hand them to whoever reads this operator."""
+        raise NotImplementedError
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Append one result per value; when it raises, ``into`` ends where the offending value was."""
+        raise NotImplementedError
+
+    def results(self, values: list[Any]) -> list[Any]:
+        """One result per value, with failures treated as the operator's error policy says."""
+        into: list[Any] = []
+        while len(into) < len(values):
+            done = len(into)
+            try:
+                self.call(values if not done else values[done:], into)
+                if len(into) < len(values):
+                    raise RuntimeError("the function raised StopIteration")  # noqa: TRY301 - map() swallows it
+            except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+                self.failed(len(into), values[len(into)], error)
+                into.append(FAILED)
+        return into
+
+    def failed(self, index: int, value: Any, error: Exception) -> None:
+        """Apply the error policy to one value."""
+        if self.spec.on_error == "fail":
+            raise operator_error(self.spec.name, self.ctx.task, value, error) from error
+        self.skipped += 1
+        if self.spec.on_error == "dead_letter":
+            text = f"{type(error).__name__}: {error}"
+            letter = DeadLetter(self.spec.name, self.ctx.task, value, text, user_stack(error))
+            self._dead.append((index, letter))
+
+    def out(self, port: str, values: list[Any], sizes: Sizes) -> None:
+        """Hand outputs of one port to all that read it."""
+        for consumer in self.consumers.get(port, ()):
+            consumer(values, sizes)
+
+    def out_dead(self, sizes: Sizes, count: int) -> None:
+        """Hand the dead letters of this batch on, each in the bundle of the value it came from."""
+        if self._dead:
+            flags = [0] * count
+            for index, _ in self._dead:
+                flags[index] = 1
+            letters = [letter for _, letter in self._dead]
+            self._dead.clear()
+            self.out(PORT_DEAD, letters, regroup(flags, sizes))
+
+    def out_lists(self, lists: list[Any], sizes: Sizes) -> None:
+        """Emit a list per value."""
+        count = len(lists)
+        if FAILED in lists:
+            lists = [() if found is FAILED else found for found in lists]
+        self.out(PORT_OUT, list(chain.from_iterable(lists)), regroup(list(map(len, lists)), sizes))
+        self.out_dead(sizes, count)
+
+
+def regroup(per_value: list[int], sizes: Sizes) -> list[int]:
+    """Add up outputs per value to outputs per bundle."""
+    if sizes is None:
+        return per_value
+    counts = iter(per_value)
+    return [sum(islice(counts, size)) for size in sizes]
+
+
+class Pass(Step):
+    """The head of a source's stage: what was read goes on as it is."""
+
+    def feed(self, values: list[Any], sizes: Sizes) -> None:
+        """Give everything on."""
+        self.out(PORT_OUT, values, sizes)
+
+
+class Map(Step):
+    """One output per input."""
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Call the function on each value."""
+        into.extend(map(self.spec.fn, values))
+
+    def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
+        """Give the results on; where some failed, their bundles are shorter."""
+        del values
+        if self.skipped and FAILED in results:
+            self.out_lists([FAILED if found is FAILED else (found,) for found in results], sizes)
+        else:
+            self.out(PORT_OUT, results, sizes)
+
+
+class Filter(Map):
+    """Values for which the function is true."""
+
+    def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
+        """Keep what passed."""
+        flags = [found is not FAILED and bool(found) for found in results] if self.skipped else list(map(bool, results))
+        self.out(PORT_OUT, list(compress(values, flags)), regroup(list(map(int, flags)), sizes))
+        self.out_dead(sizes, len(values))
+
+
+class FlatMap(Step):
+    """Any number of outputs per input."""
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Call the function on each value; what it gives is listed here, so that a generator fails on its own value."""
+        fn = self.spec.fn
+        for value in values:
+            found = fn(value)
+            into.append(found if type(found) is list else listed(found))
+
+    def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
+        """Give all outputs on."""
+        del values
+        self.out_lists(results, sizes)
+
+
+class Process(FlatMap):
+    """A user's class with open, process, tick and close; each task has a copy of its own."""
+
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+        super().__init__(spec, ctx)
+        self.user = spec.fn() if isinstance(spec.fn, type) else copy.deepcopy(spec.fn)
+
+    def open(self) -> None:
+        """Open the user's operator."""
+        self.user.open(self.ctx)
+
+    def tick(self, now_s: float) -> list[Any]:
+        """Tick the user's operator."""
+        return listed(self.user.tick(now_s))
+
+    def close(self) -> list[Any]:
+        """Close the user's operator."""
+        return listed(self.user.close())
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Call ``process`` on each value."""
+        process = self.user.process
+        for value in values:
+            into.append(listed(process(value)))  # noqa: PERF401 - on an error, ``into`` must end at its value
+
+
+class KeyedProcess(FlatMap):
+    """A user's function or class with the state of the value's key."""
+
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+        super().__init__(spec, ctx)
+        self.states: KeyedState = {}
+        self.user = spec.fn() if isinstance(spec.fn, type) else copy.deepcopy(spec.fn)
+        self._object = hasattr(self.user, "process")
+
+    def open(self) -> None:
+        """Open the user's operator, if it is one."""
+        if self._object:
+            self.user.open(self.ctx)
+
+    def tick(self, now_s: float) -> list[Any]:
+        """Tick the user's operator, if it is one."""
+        return listed(self.user.tick(now_s)) if self._object else []
+
+    def close(self) -> list[Any]:
+        """Close the user's operator, if it is one."""
+        return listed(self.user.close()) if self._object else []
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Call it with each value, its key and the key's state."""
+        key_of, cell = self.spec.key, Cell(self.states)
+        process = self.user.process if self._object else self.user
+        for value in values:
+            key = key_of(value)  # type: ignore[misc]
+            into.append(listed(process(key, value, cell.at(key))))
+
+
+class Count(Map):
+    """How often each key was seen; the values that reach it are the keys themselves."""
+
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+        super().__init__(spec, ctx)
+        self.states: KeyedState = {}
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Count each key up."""
+        states, get, append = self.states, self.states.get, into.append
+        for key in values:
+            count = states[key] = get(key, 0) + 1
+            append((key, count))
+
+
+class Reduce(Map):
+    """A running combination per key, begun by the key's first value."""
+
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+        super().__init__(spec, ctx)
+        self.states: KeyedState = {}
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Combine each value with what its key has."""
+        states, key_of, fn = self.states, self.spec.key, self.spec.fn
+        for value in values:
+            key = key_of(value)  # type: ignore[misc]
+            found = states[key] = fn(states[key], value) if key in states else value
+            into.append((key, found))
+
+
+class Aggregate(Map):
+    """A running accumulator per key, with a result drawn from it."""
+
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+        super().__init__(spec, ctx)
+        self.states: KeyedState = {}
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Add each value to its key's accumulator."""
+        states, key_of = self.states, self.spec.key
+        init, add, result = self.spec.fn
+        for value in values:
+            key = key_of(value)  # type: ignore[misc]
+            found = states[key] = add(states[key] if key in states else init(), value)
+            into.append((key, found if result is None else result(found)))
+
+
+class Branch(Step):
+    """Each value to the first port whose predicate is true, else to the rest."""
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Find each value's port."""
+        predicates = [(fn, str(i)) for i, fn in enumerate(self.spec.fn)]
+        for value in values:
+            into.append(next((port for fn, port in predicates if fn(value)), PORT_REST))  # noqa: PERF401
+
+    def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
+        """Give each port its values."""
+        for port in self.consumers:
+            if port != PORT_DEAD:
+                flags = [int(found == port) for found in results]
+                self.out(port, list(compress(values, flags)), regroup(flags, sizes))
+        self.out_dead(sizes, len(values))
+
+
+class SinkStep(Step):
+    """A sink; batches are written whole unless single failures are to be told apart."""
+
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+        super().__init__(spec, ctx)
+        self.sink = copy.deepcopy(spec.fn)
+
+    def open(self) -> None:
+        """Open the sink."""
+        self.sink.open(self.ctx)
+
+    def close(self) -> list[Any]:
+        """Close the sink."""
+        self.sink.close()
+        return []
+
+    def feed(self, values: list[Any], sizes: Sizes) -> None:
+        """Write the batch."""
+        if not values:
+            return
+        if self.spec.on_error == "fail":
+            try:
+                self.sink.write(values)
+            except Exception as error:  # noqa: BLE001 - a user's sink may raise anything
+                self.failed(0, values[0] if len(values) == 1 else values, error)
+        else:
+            self.results(values)
+            self.out_dead(sizes, len(values))
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Write value by value."""
+        for value in values:
+            self.sink.write([value])
+            into.append(None)
+
+
+def listed(found: Any) -> list[Any] | tuple[Any, ...]:
+    """What a user's function gave, as something with a length; None is nothing."""
+    if found is None:
+        return ()
+    return found if isinstance(found, list | tuple) else list(found)
+
+
+STEPS: dict[str, type[Step]] = {
+    "source": Pass,
+    "map": Map,
+    "filter": Filter,
+    "flat_map": FlatMap,
+    "process": Process,
+    "keyed_process": KeyedProcess,
+    "count": Count,
+    "reduce": Reduce,
+    "aggregate": Aggregate,
+    "branch": Branch,
+    "sink": SinkStep,
+}

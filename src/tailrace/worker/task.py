@@ -1,0 +1,174 @@
+"""One task of a stage in a worker, and the pieces of work it hands to the loop.
+
+A piece of work is user code over one batch: ``run`` may be called in any thread and touches nothing of the brain; what
+it gave is taken in by the brain when the loop brings the piece back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from tailrace.acking.dedup import Guard
+from tailrace.batch import Batch
+from tailrace.metrics.histogram import Histogram
+
+if TYPE_CHECKING:
+    from tailrace.acking.ledger import Ledger
+    from tailrace.connect.base import Reader
+    from tailrace.receiving.inbox import Inbox
+    from tailrace.topology.plan import Stage
+
+    from .chain import Chain, Outputs
+    from .outlet import Outlet
+
+Mode = Literal["inline", "thread", "async"]
+
+#: Pieces of work a task with a thread of its own may have waiting there.
+THREAD_PIECES_MAX = 8
+VALUES_PER_TURN_MAX = 1024
+_COST_WEIGHT = 0.2
+
+
+class Task:
+    """The state of one task that the brain keeps."""
+
+    def __init__(self, stage: Stage, index: int, chain: Chain, outlets: dict[int, Outlet]) -> None:
+        self.stage = stage
+        self.index = index
+        self.chain = chain
+        self.outlets = outlets
+        self.boxes = [box for outlet in outlets.values() for box in outlet.boxes]
+        self.inbox: Inbox | None = None
+        self.guard: Guard | None = None
+        self.source: SourceSide | None = None
+        self.mode: Mode = "async" if stage.is_async else "thread" if stage.head.blocking else "inline"
+        self.in_flight = 0
+        self.queued = False
+        self.closing = False
+        self.closed = False
+        self.next_tick_ns: int | None = None
+        self.tuples_in = 0
+        self.busy_ns = 0
+        self.waited_ns = 0
+        self._cost_ns = 1000.0
+
+    @property
+    def name(self) -> str:
+        """The stage's name: its operators in order."""
+        return "+".join(spec.name for spec in self.stage.operators)
+
+    @property
+    def pieces_max(self) -> int:
+        """How many pieces of work may be out at once."""
+        if self.mode == "async":
+            return self.stage.head.concurrency
+        return THREAD_PIECES_MAX if self.mode == "thread" else 1
+
+    def values_per_turn(self, slice_ns: int) -> int:
+        """How many values one turn should take: single ones where a thread or an awaited call works on them."""
+        if self.mode != "inline":
+            return 1
+        return max(1, min(VALUES_PER_TURN_MAX, int(slice_ns / self._cost_ns)))
+
+    def account(self, values: int, took_ns: int) -> None:
+        """Learn what a value costs."""
+        self.tuples_in += values
+        self.busy_ns += took_ns
+        if values:
+            self._cost_ns += _COST_WEIGHT * (took_ns / values - self._cost_ns)
+
+    def held_back(self, tuples_max: int) -> bool:
+        """Whether an outbox behind the task is full."""
+        return any(len(box.values) >= tuples_max for box in self.boxes)
+
+
+class SourceSide:
+    """What a task at a source has besides: its partitions, the ledger and the latencies of completed roots."""
+
+    def __init__(self, readers: dict[int, Reader], ledger: Ledger) -> None:
+        self.readers = readers
+        self.ledger = ledger
+        self.latencies = Histogram()
+        self.read = 0
+        self.draining = False
+        self._turn = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no more is to be read."""
+        return self.draining or all(reader.finished for reader in self.readers.values())
+
+    def next_reader(self) -> tuple[int, Reader] | None:
+        """The next partition in turn that may have something now."""
+        partitions = list(self.readers)
+        for step in range(len(partitions)):
+            partition = partitions[(self._turn + step) % len(partitions)]
+            reader = self.readers[partition]
+            if not reader.finished and reader.wait_s() <= 0:
+                self._turn = (self._turn + step + 1) % len(partitions)
+                return partition, reader
+        return None
+
+    def wait_s(self) -> float:
+        """How long until some partition may have something."""
+        return min((reader.wait_s() for reader in self.readers.values() if not reader.finished), default=1.0)
+
+
+class Work:
+    """A batch to be run through a task's operators."""
+
+    def __init__(self, task: Task, batch: Batch) -> None:
+        self.task = task
+        self.batch = batch
+        self.outputs: Outputs = []
+        self.error: BaseException | None = None
+        self.took_ns = 0
+
+    def run(self) -> None:
+        """Run the user's code."""
+        self.outputs = self.task.chain.run(self.batch.values, self.batch.sizes)
+
+    async def run_async(self) -> None:
+        """Await the user's code."""
+        self.outputs = await self.task.chain.run_async(self.batch.values, self.batch.sizes)
+
+
+class ReadWork(Work):
+    """Records to be read from a partition and run through the operators chained to the source."""
+
+    def __init__(self, task: Task, partition: int, reader: Reader, records_max: int) -> None:
+        super().__init__(task, Batch([], None, [], [], []))
+        self.partition = partition
+        self.offsets: Any = ()
+        self.dues_ns: Any = None
+        self._reader = reader
+        self._records_max = records_max
+
+    def run(self) -> None:
+        """Read, then run the user's code."""
+        self.offsets, self.batch.values, self.dues_ns = self._reader.read(self._records_max)
+        if self.batch.values:
+            super().run()
+
+
+class TickWork(Work):
+    """A tick of the task's operators; what they give hangs on no root."""
+
+    def __init__(self, task: Task, now_s: float) -> None:
+        super().__init__(task, Batch([], None, [], [], []))
+        self._now_s = now_s
+
+    def run(self) -> None:
+        """Tick."""
+        self.outputs = self.task.chain.tick(self._now_s)
+
+
+class CloseWork(Work):
+    """The end of a task's operators; what they give hangs on no root."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task, Batch([], None, [], [], []))
+
+    def run(self) -> None:
+        """Close."""
+        self.outputs = self.task.chain.close()

@@ -78,8 +78,9 @@ class Operator:
     def open(self, ctx: TaskContext) -> None:
         """Get ready; called once in the task's process before the first value."""
 
-    def process(self, value: Any) -> Outputs | Awaitable[Outputs]:
-        """Take one value in."""
+    # Open arguments, so that type checkers let a KeyedOperator take others than a plain operator.
+    def process(self, *args: Any, **kwargs: Any) -> Outputs | Awaitable[Outputs]:
+        """Take one value in; define it as ``process(self, value)``."""
         raise NotImplementedError
 
     def tick(self, now_s: float) -> Outputs:  # noqa: ARG002 - part of the interface
@@ -94,8 +95,8 @@ class Operator:
 class KeyedOperator(Operator):
     """Base of operators with state per key; for ``stream.key_by(...).process(...)``."""
 
-    def process(self, key: Any, value: Any, state: State[Any]) -> Outputs:  # type: ignore[override]
-        """Take in one value of a key, with that key's state."""
+    def process(self, *args: Any, **kwargs: Any) -> Outputs:
+        """Take in one value of a key, with that key's state; define it as ``process(self, key, value, state)``."""
         raise NotImplementedError
 
 

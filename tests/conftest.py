@@ -32,12 +32,22 @@ def _of_this_run(pid: int) -> bool:
     return os.getsid(pid) == os.getsid(0) or RUN_TAG in Path(f"/proc/{pid}/environ").read_bytes()
 
 
+def _sockets_under(path: str) -> set[str]:
+    """List the Unix sockets bound below a path, in the form in which /proc shows them among open files."""
+    rows = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
+    return {f"socket:[{row[6]}]" for row in rows if len(row) > 7 and row[7].startswith(path)}
+
+
 def _in_use_elsewhere(name: str) -> bool:
-    """Tell whether a living process of another run maps the file: two suites may share a machine."""
+    """Tell whether a living process of another run maps it or listens in it: two suites may share a machine."""
+    path = str(SHARED_MEMORY / name)
+    sockets = _sockets_under(path)
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it ended meanwhile, or belongs to someone else
-            mapped = str(SHARED_MEMORY / name) in (process / "maps").read_text()
-            if mapped and not _of_this_run(int(process.name)):
+            if _of_this_run(int(process.name)):
+                continue
+            opened = {str(link.readlink()) for link in (process / "fd").iterdir()}
+            if path in (process / "maps").read_text() or opened & sockets:
                 return True
     return False
 

@@ -7,7 +7,7 @@ against it: ``account`` works on predicted edges, ``traffic_of`` on any edges, s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .local import localised
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from .model import Assignment, Node, TaskEdge, TaskGraph
+
+_Place = TypeVar("_Place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +82,14 @@ def traffic_of(edges: Iterable[TaskEdge], assignment: Assignment) -> Traffic:
     size = [0.0, 0.0, 0.0]
     node_of, worker_of = assignment.node_of, assignment.worker_of
     for src, dst, tuples_per_s, bytes_per_s in edges:
-        if node_of[src] != node_of[dst]:
-            kind = 2
-        else:
-            kind = 0 if worker_of[src] == worker_of[dst] else 1
+        kind = 2 if node_of[src] != node_of[dst] else int(worker_of[src] != worker_of[dst])
         tuples[kind] += tuples_per_s
         size[kind] += bytes_per_s
     return Traffic(*tuples, *size)
 
 
 def account(graph: TaskGraph, nodes: Sequence[Node], assignment: Assignment, shuffle: str = "even") -> Account:
-    """Predict traffic and load of an assignment; ``shuffle`` is even, worker (prefer own worker) or node (then node)."""
+    """Predict traffic and load; ``shuffle`` is even, worker (own worker first) or node (then the own node)."""
     carried, skew = localised(graph, assignment, shuffle)
     operator_of = {vertex.id: vertex.operator for vertex in graph.vertices}
     by_stream: dict[tuple[str, str], list[TaskEdge]] = {}
@@ -115,7 +114,7 @@ def account(graph: TaskGraph, nodes: Sequence[Node], assignment: Assignment, shu
     )
 
 
-def imbalance_of(loads: Mapping[object, float], capacity: Mapping[object, float]) -> float:
+def imbalance_of(loads: Mapping[_Place, float], capacity: Mapping[_Place, float]) -> float:
     """Largest load against its fair share by capacity: 1.0 is perfect, 1.05 is 5 % over."""
     total, whole = sum(loads.values()), sum(capacity.values())
     if not total:

@@ -1,20 +1,22 @@
 """The best of all policies by predicted traffic between nodes, within the balance bound.
 
-It runs every candidate, mends and polishes each result (so that a good cut with a bad balance may still win), and keeps
-the one with the least overload, then the least traffic. It loses only time: the sum of all candidates.
+It runs every candidate, and also mends and polishes each result, so that a good cut with a bad balance may still win.
+With ``shuffle`` worker or node it judges by the traffic that node-local shuffle would leave, where an even deal of all
+operators over all nodes is often best. It loses only time: the sum of all candidates.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .accounting import account
 from .errors import UnknownPolicyError
 from .indexed import cut_of, indexed, load_limits
 from .kway import Room, mend, polish
 from .metis import Metis, metis_installed
 from .model import check_nodes
 from .round_robin import RoundRobin
-from .settle import settle
+from .settle import keep_workers, settle
 from .snapshot import measured, with_measured_speed
 from .stromax import StroMax
 from .turbostream import IMBALANCE_MAX, TurboStream
@@ -22,13 +24,14 @@ from .turbostream import IMBALANCE_MAX, TurboStream
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from .indexed import IndexedGraph
     from .model import Assignment, Node, TaskGraph
     from .policy import PlacementPolicy
     from .snapshot import Snapshot
 
 CANDIDATES = ("turbostream", "metis", "stromax", "round_robin")
 _POLISH_VISITS = 500_000
-# Larger graphs are judged as the candidates leave them: TurboStream has polished its own, and time counts.
+# In larger graphs only candidates out of balance are improved: TurboStream has polished its own, and time counts.
 _POLISH_ENDS_MAX = 150_000
 
 
@@ -40,6 +43,7 @@ class Auto:
         *,
         candidates: Sequence[str] = CANDIDATES,
         imbalance_max: float = IMBALANCE_MAX,
+        shuffle: str = "even",
         traffic: str = "bytes",
         seed: int = 0,
     ) -> None:
@@ -54,26 +58,66 @@ class Auto:
             raise UnknownPolicyError(f"Auto chooses among {CANDIDATES}, found {candidates}.", "Leave out the others.")
         self.policies = {name: make[name]() for name in candidates if name != "metis" or metis_installed()}
         self.imbalance_max = imbalance_max
+        self.shuffle = shuffle
         self.traffic = traffic
 
     def place(self, graph: TaskGraph, nodes: Sequence[Node], snapshot: Snapshot | None = None) -> Assignment:
-        """Return the best placement found."""
+        """Return the best placement found: least overload, then least predicted traffic between nodes."""
         check_nodes(nodes, len(graph.vertices))
         nodes = with_measured_speed(nodes, snapshot)
-        task_graph = indexed(measured(graph, snapshot), self.traffic)
+        weighed = measured(graph, snapshot)
+        task_graph = indexed(weighed, self.traffic)
         limits = load_limits(task_graph, nodes, self.imbalance_max)
         slots = [float("inf") if node.slots is None else node.slots for node in nodes]
-        index = {node.name: i for i, node in enumerate(nodes)}
-        ends = sum(map(len, task_graph.near))
-        visits = _POLISH_VISITS if ends < _POLISH_ENDS_MAX else 0
-        best: tuple[float, float, list[int]] | None = None
+        before = snapshot.assignment if snapshot else None
+        large = sum(map(len, task_graph.near)) > _POLISH_ENDS_MAX
+        best: tuple[float, float, Assignment] | None = None
         for policy in self.policies.values():
             placed = policy.place(graph, nodes, snapshot)
-            part = [index[placed.node_of[vertex.id]] for vertex in graph.vertices]
-            mend(task_graph, part, limits, slots)
-            polish(task_graph, part, limits, slots, visits)
-            room = Room(task_graph, part, limits, slots)
-            judged = (max(map(room.excess, range(len(nodes)))), cut_of(task_graph, part), part)
+            judged = (*self._judge(weighed, task_graph, nodes, placed, limits), placed)
             if best is None or judged[:2] < best[:2]:
                 best = judged
-        return settle(graph, nodes, best[2] if best else [], snapshot.assignment if snapshot else None)
+            if judged[0] or not large:
+                offer = self._improved(graph, task_graph, nodes, placed, limits, slots, before)
+                judged = (*self._judge(weighed, task_graph, nodes, offer, limits), offer)
+                best = min(best, judged, key=lambda found: found[:2])
+        assert best is not None  # noqa: S101 - the constructor refuses an empty list of candidates
+        return best[2]
+
+    def _improved(
+        self,
+        graph: TaskGraph,
+        task_graph: IndexedGraph,
+        nodes: Sequence[Node],
+        placed: Assignment,
+        limits: Sequence[float],
+        slots: Sequence[float],
+        before: Assignment | None,
+    ) -> Assignment:
+        """Mend and polish a candidate; without a running placement its tasks keep its workers where they stay."""
+        part = _parts(graph, nodes, placed)
+        mend(task_graph, part, limits, slots)
+        polish(task_graph, part, limits, slots, _POLISH_VISITS)
+        return settle(graph, nodes, part, before) if before else keep_workers(graph, nodes, part, placed)
+
+    def _judge(
+        self,
+        weighed: TaskGraph,
+        task_graph: IndexedGraph,
+        nodes: Sequence[Node],
+        offer: Assignment,
+        limits: Sequence[float],
+    ) -> tuple[float, float]:
+        """Overload beyond the bound and traffic between nodes, as the shuffle in use would make them."""
+        if self.shuffle == "even":
+            part = _parts(weighed, nodes, offer)
+            room = Room(task_graph, part, limits, [float("inf")] * len(nodes))
+            return max(map(room.excess, range(len(nodes)))), cut_of(task_graph, part)
+        found = account(weighed, nodes, offer, self.shuffle)
+        crossing = found.total.inter_node_bytes if self.traffic == "bytes" else found.total.inter_node_tuples
+        return max(0.0, found.imbalance / (1 + self.imbalance_max) - 1), crossing
+
+
+def _parts(graph: TaskGraph, nodes: Sequence[Node], placed: Assignment) -> list[int]:
+    index = {node.name: i for i, node in enumerate(nodes)}
+    return [index[placed.node_of[vertex.id]] for vertex in graph.vertices]

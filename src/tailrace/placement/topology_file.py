@@ -24,7 +24,7 @@ METIS_SUFFIXES = {".graph", ".mgraph", ".metis"}
 _TOP = {"name", "operators", "edges", "input_rate_tps", "tuple_bytes"}
 # Written by other tools or for people; read by nobody here.
 _TOP_IGNORED = {"source", "notes", "input_rate_per_operator", "task_graph"}
-_OPERATOR = {"id", "kind", "parallelism", "selectivity", "cost", "tuple_bytes", "input_rate_tps", "cpu_points"}
+_OPERATOR = {"id", "kind", "parallelism", "selectivity", "cost", "tuple_bytes", "input_rate_tps", "cpu_points_per_task"}
 _EDGE = {"src", "dst", "grouping"}
 
 

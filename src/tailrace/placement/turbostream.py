@@ -30,7 +30,7 @@ IMBALANCE_MAX = 0.05
 TASKS_MAX = 64
 # Work is edge ends x levels of halving. Small graphs get several tries, in different orders, up to this much.
 _TRY_WORK = 700_000
-_TRIES_MAX = 8
+_TRIES_MAX = 4
 _POLISH_VISITS = 3_000_000
 # From here on speed counts more than the last per cent of the cut.
 _QUICK_WORK = 1_000_000

@@ -59,7 +59,9 @@
 #define RING_ARENA_UNITS_MIN 16u
 #define RING_HEADS_MIN 16u
 #define RING_HEADS_MAX 65536u
+#ifndef RING_HOLES_MAX /* the explorer of the protocol keeps its states small */
 #define RING_HOLES_MAX 64
+#endif
 #define RING_BODY_OF(units) ((size_t)(units) * RING_UNIT)
 
 enum ring_status {
@@ -88,7 +90,7 @@ struct ring_head {
 
 /* Lines are 128 bytes apart: processors fetch 64-byte lines in pairs. */
 struct ring_file {
-    _Alignas(128) uint64_t magic;
+    _Alignas(128) _Atomic uint64_t magic; /* written last: who finds it finds the rest */
     uint32_t version;
     uint32_t head_count;
     uint32_t arena_units;

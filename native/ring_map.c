@@ -114,9 +114,7 @@ static int build(struct ring *r, uint32_t heads, uint32_t units, uint32_t wrap, 
     if (join(r, why, why_size) == -1) {
         return -1;
     }
-    /* Last: who finds the magic finds the rest. */
-    atomic_thread_fence(memory_order_release);
-    r->file->magic = RING_MAGIC;
+    atomic_store(&r->file->magic, RING_MAGIC);
     return 0;
 }
 
@@ -156,7 +154,7 @@ static const char *fault_in_file(const struct stat *info) {
 }
 
 static const char *fault_in_header(const struct ring_file *file, uint64_t size) {
-    if (file->magic != RING_MAGIC) {
+    if (atomic_load(&file->magic) != RING_MAGIC) {
         return "the file is not a ring, or is not finished";
     }
     if (file->version != RING_VERSION) {

@@ -5,11 +5,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 HAVE_FUTEX: bool
 
 # The calling process as one number: its start time and its pid; 0 where /proc cannot be read.
-
 def own_identity() -> int: ...
 
 # Whether no thread of that process can run any more; a pid given to a new process does not count as alive.
-
 def identity_is_dead(identity: int) -> bool: ...
 
 @final
@@ -26,71 +24,54 @@ class Ring:
     path: str
 
     # Make the file exclusively (0600) with its memory allocated, so that a full /dev/shm is OSError(ENOSPC).
-
     @staticmethod
     def create(path: str, ring_bytes: int, ring_bytes_max: int = 0) -> Ring: ...
 
     # Map an existing ring; one that is foreign, linked, damaged or of another namespace is refused.
-
     @staticmethod
     def attach(path: str) -> Ring: ...
 
     # False: no room now. ValueError if larger than max_message_bytes.
-
     def try_send(self, target: int, payload: Buffer, /) -> bool: ...
 
     # Wait for room with the GIL released; below 0 means for ever.
-
     def send(self, target: int, payload: Buffer, timeout_us: int) -> bool: ...
 
     # Send several messages for one target under one head.
-
     def send_batch(self, target: int, payloads: list[bytes] | tuple[bytes, ...], timeout_us: int = 0) -> bool: ...
 
     # Send by a side file; for messages larger than max_message_bytes.
-
     def send_large(self, target: int, payload: Buffer, timeout_us: int) -> bool: ...
 
     # Take ready records without waiting, as (target, payload); a batch record gives several entries.
-
     def recv(self, max_records: int = 64) -> list[tuple[int, bytes]]: ...
 
     # Like recv, as (token, target, payload); each record stays ours until done or give_back.
-
     def claim(self, max_records: int = 1) -> list[tuple[int, int, bytes]]: ...
 
     # End a claim: the record is read and its space is free.
-
     def done(self, token: int, /) -> None: ...
 
     # Undo a claim: another consumer may take the record.
-
     def give_back(self, token: int, /) -> None: ...
 
     # Wait, GIL released, until a record is ready or the bell was rung since the last wait; False at the timeout.
-
     def wait(self, timeout_us: int, /) -> bool: ...
 
     # Wake the waiter, from any thread of any attached process.
-
     def bell(self) -> None: ...
 
     # Ring the bell at each event of an epoll set of edge-triggered descriptors, until stop_watching().
-
     def watch_fd(self, epoll_fd: int, /) -> None: ...
 
     # End the running watch_fd, or the next one if none runs.
-
     def stop_watching(self) -> None: ...
 
     # 0: futex, 1: spin for spin_us and then futex, 2: spin until the timeout.
-
     def set_waiting(self, strategy: int, spin_us: int = 50) -> None: ...
 
     # Change the ring's size within ring_bytes_max, with traffic under way.
-
     def resize(self, ring_bytes: int, /) -> None: ...
 
     # Give back claims, leave the ring and unmap it; the file stays.
-
     def close(self) -> None: ...

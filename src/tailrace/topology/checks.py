@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from ..errors import nearest
 from .callables import check_function, check_operator_class, described
 from .errors import ErrorPolicyError, GroupingError, NotCallableError, OptionError, TaskCountError
-from .operators import ERROR_POLICIES, KEYED_VERBS, TASKS_MAX, Aggregate, KeyedOperator, Operator, OperatorSpec
+from .operators import (
+    CONCURRENCY_DEFAULT,
+    ERROR_POLICIES,
+    KEYED_VERBS,
+    TASKS_MAX,
+    Aggregate,
+    KeyedOperator,
+    Operator,
+    OperatorSpec,
+)
 from .options import CallOptions, KeyedOptions, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
@@ -47,20 +56,19 @@ def check_spec(spec: OperatorSpec) -> None:
         raise OptionError(f"Operator {spec.name!r} has the unknown verb {spec.verb!r}.", nearest(spec.verb, OPTIONS))
     check_task_count(spec.name, spec.tasks)
     check_error_policy(spec.name, spec.on_error)
-    if isinstance(spec.concurrency, bool) or not isinstance(spec.concurrency, int):
-        raise _concurrency_error(spec)
-    if not 1 <= spec.concurrency <= CONCURRENCY_MAX:
-        raise _concurrency_error(spec)
+    check_concurrency(spec.name, spec.concurrency)
     _CHECKS.get(spec.verb, _check_plain)(spec)
     if spec.verb in KEYED_VERBS:
         check_key(spec.name, spec.key)
 
 
-def _concurrency_error(spec: OperatorSpec) -> OptionError:
-    return OptionError(
-        f"concurrency of operator {spec.name!r} must be 1 to {CONCURRENCY_MAX:,}, found {spec.concurrency!r}.",
-        "Give the number of calls that may be open at once, or leave it out for 64.",
-    )
+def check_concurrency(name: str, concurrency: object) -> None:
+    """Refuse numbers of open calls that are no whole number within the limits."""
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= CONCURRENCY_MAX:
+        raise OptionError(
+            f"concurrency of operator {name!r} must be 1 to {CONCURRENCY_MAX:,}, found {concurrency!r}.",
+            f"Give the number of calls that may be open at once, or leave it out for {CONCURRENCY_DEFAULT}.",
+        )
 
 
 def check_task_count(name: str, tasks: object) -> None:

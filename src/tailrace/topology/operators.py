@@ -49,7 +49,10 @@ class TaskContext:
 
 
 class State(Protocol[S]):
-    """The state of one key of one operator; None until it is set and after it is cleared."""
+    """The state of one key of one operator; None until it is set and after it is cleared.
+
+    It holds for the call it was handed to: the next call may find the same object pointing at another key.
+    """
 
     value: S | None
 

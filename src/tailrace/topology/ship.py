@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterator, Mapping
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
@@ -100,10 +100,7 @@ def _parts(thing: Any) -> Iterator[_Step]:
         owner = type(thing).__name__
         yield from (_Step(f"item {index}", owner, value) for index, value in enumerate(list(thing)[:ITEMS_MAX]))
     elif isinstance(thing, type):
-        owner = f"class {thing.__name__!r}"
-        for name, value in vars(thing).items():
-            inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-            yield _Step(f"attribute {name!r}", owner, inner)
+        yield from _class_parts(thing)
     else:
         yield from _object_parts(thing)
 
@@ -128,6 +125,18 @@ def _global_names(code: CodeType) -> set[str]:
         if isinstance(constant, CodeType):
             names |= _global_names(constant)
     return names
+
+
+def _class_parts(cls: type) -> Iterator[_Step]:
+    owner = f"class {cls.__name__!r}"
+    for name, value in vars(cls).items():
+        if isinstance(value, staticmethod | classmethod):
+            yield _Step(f"attribute {name!r}", owner, value.__func__)
+        elif isinstance(value, property):
+            yield _Step(f"attribute {name!r}", owner, value.fget)
+        elif not isinstance(value, GetSetDescriptorType | MemberDescriptorType):  # Python makes those anew
+            yield _Step(f"attribute {name!r}", owner, value)
+    yield from (_Step("base class", owner, base) for base in cls.__bases__)
 
 
 def _object_parts(thing: Any) -> Iterator[_Step]:

@@ -17,6 +17,7 @@ from .errors import (
     DuplicateNameError,
     EmptyTopologyError,
     GroupingError,
+    UnionError,
 )
 from .groupings import GROUPING_KINDS
 from .operators import KEYED_VERBS, PORT_DEAD
@@ -41,6 +42,7 @@ def validate(topology: Topology) -> None:
         check_spec(spec)
     for edge in topology.edges:
         _check_ends(topology, edge)
+    _check_no_edge_twice(topology)
     _check_acyclic(topology)
     _check_all_read(topology)
     for edge in topology.edges:
@@ -73,6 +75,18 @@ def _check_ends(topology: Topology, edge: EdgeSpec) -> None:
             f"The edge to {edge.dst!r} reads port {edge.port!r} of {edge.src!r}, which has no such port.",
             nearest(edge.port, ports) if ports else "Sinks only end streams.",
         )
+
+
+def _check_no_edge_twice(topology: Topology) -> None:
+    seen: set[tuple[str, str, str]] = set()
+    for edge in topology.edges:
+        ends = (edge.src, edge.port, edge.dst)
+        if ends in seen:
+            raise UnionError(
+                f"There are two edges from port {edge.port!r} of {edge.src!r} to {edge.dst!r}.",
+                "Keep one; to double values use .flat_map(lambda v: (v, v)).",
+            )
+        seen.add(ends)
 
 
 def _check_acyclic(topology: Topology) -> None:

@@ -154,6 +154,27 @@ def test_an_operator_class():
     assert "attribute 'guard' of class 'Guarded'" in refusal(flow_with(Guarded, "process")).message
 
 
+def test_a_method_of_a_base_class_and_a_property():
+    class Base(Operator):
+        def process(self, value):
+            return [lock_of_base]
+
+    class Derived(Base):
+        pass
+
+    class Proper(Operator):
+        @property
+        def guard(self):
+            return lock_of_base
+
+        def process(self, value):
+            return [value]
+
+    lock_of_base = threading.Lock()
+    assert "variable 'lock_of_base' of function 'process'" in refusal(flow_with(Derived(), "process")).message
+    assert "variable 'lock_of_base' of function 'guard'" in refusal(flow_with(Proper, "process")).message
+
+
 def test_keys_and_groupings_are_looked_at_too():
     guard = threading.Lock()
     flow = Topology("flow")

@@ -110,6 +110,12 @@ def test_edges_that_end_nowhere(flow, numbers, edge, text):
     assert "n0" in flow.mermaid()
 
 
+def test_an_edge_that_is_there_twice(flow, numbers):
+    numbers.sink(sinks.discard())
+    flow.edges.append(replace(flow.edges[0], grouping=Grouping("all")))
+    refused(flow, errors.UnionError, "two edges from port 'out' of 'items' to 'discard'")
+
+
 def test_an_operator_filed_under_another_name(flow, numbers):
     numbers.sink(sinks.discard())
     flow.operators["items"] = replace(flow.operators["items"], name="other")

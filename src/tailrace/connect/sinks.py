@@ -115,6 +115,10 @@ class Collect(_ToDriver, Generic[T]):
         self.limit = limit
         self.values: list[T] = []
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what an earlier query brought: tasks have no use for it."""
+        return {**self.__dict__, "values": []}
+
     def write(self, values: list[Any]) -> None:
         """Send the values."""
         self._send(values)

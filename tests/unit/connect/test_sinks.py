@@ -57,6 +57,13 @@ def test_collect_gathers_what_all_tasks_wrote():
     assert sink.values == [1, 2, 3, 4]
 
 
+def test_collect_leaves_what_it_holds_at_the_driver():
+    sink = sinks.collect()
+    run(sink, [1])
+    assert copy.deepcopy(sink).values == []
+    assert sink.values == [1]
+
+
 def test_collect_refuses_more_than_its_limit():
     sink = sinks.collect(limit=2)
     run(sink, [1, 2])

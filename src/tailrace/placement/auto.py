@@ -19,7 +19,7 @@ from .round_robin import RoundRobin
 from .settle import keep_workers, settle
 from .snapshot import measured, with_measured_speed
 from .stromax import StroMax
-from .turbostream import IMBALANCE_MAX, TurboStream
+from .turbostream import IMBALANCE_MAX, TurboStream, is_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 CANDIDATES = ("turbostream", "metis", "stromax", "round_robin")
 _POLISH_VISITS = 500_000
-# In larger graphs only candidates out of balance are improved: TurboStream has polished its own, and time counts.
-_POLISH_ENDS_MAX = 150_000
 
 
 class Auto:
@@ -70,13 +68,14 @@ class Auto:
         limits = load_limits(task_graph, nodes, self.imbalance_max)
         slots = [float("inf") if node.slots is None else node.slots for node in nodes]
         before = snapshot.assignment if snapshot else None
-        large = sum(map(len, task_graph.near)) > _POLISH_ENDS_MAX
+        large = is_large(task_graph, len(nodes))
         best: tuple[float, float, Assignment] | None = None
         for policy in self.policies.values():
             placed = policy.place(graph, nodes, snapshot)
             judged = (*self._judge(weighed, task_graph, nodes, placed, limits), placed)
             if best is None or judged[:2] < best[:2]:
                 best = judged
+            # TurboStream has polished its own; in large graphs only candidates out of balance are worth the time.
             if judged[0] or not large:
                 offer = self._improved(graph, task_graph, nodes, placed, limits, slots, before)
                 judged = (*self._judge(weighed, task_graph, nodes, offer, limits), offer)

@@ -28,16 +28,25 @@ if TYPE_CHECKING:
 IMBALANCE_MAX = 0.05
 # The paper's taskNumThreshold, for which it gives no value.
 TASKS_MAX = 64
-# Work is edge ends x levels of halving. Small graphs get several tries, in different orders, up to this much.
+# Small graphs get several tries, in different orders, up to this much work (see work_of).
 _TRY_WORK = 700_000
 _TRIES_MAX = 4
 _POLISH_VISITS = 3_000_000
-# From here on speed counts more than the last per cent of the cut.
 _QUICK_WORK = 1_000_000
 _QUICK_NODES = 128
 _QUICK_POLISH_VISITS = 1_000_000
 # Consolidation before splitting leaves at least this many parents for each node, so that loads can be evened out.
 _PARENTS_PER_NODE = 4
+
+
+def work_of(graph: IndexedGraph, nodes: int) -> int:
+    """Edge ends x levels of halving: what one careful try costs, in units of some microseconds."""
+    return (sum(map(len, graph.near)) + len(graph) + 1) * nodes.bit_length()
+
+
+def is_large(graph: IndexedGraph, nodes: int) -> bool:
+    """Whether speed counts more than the last per cent of the cut."""
+    return work_of(graph, nodes) > _QUICK_WORK or nodes > _QUICK_NODES
 
 
 class TurboStream:
@@ -84,10 +93,9 @@ class TurboStream:
         self, graph: IndexedGraph, nodes: Sequence[Node], limits: Sequence[float], slots: Sequence[float]
     ) -> list[int]:
         """Least overload first, then least cut."""
-        work = (sum(map(len, graph.near)) + len(graph) + 1) * len(nodes).bit_length()
-        if work > _QUICK_WORK or len(nodes) > _QUICK_NODES:
+        if is_large(graph, len(nodes)):
             return self._quick_try(graph, nodes, limits, slots)
-        tries = max(1, min(_TRIES_MAX, _TRY_WORK // work))
+        tries = max(1, min(_TRIES_MAX, _TRY_WORK // work_of(graph, len(nodes))))
         best: tuple[float, float, list[int]] | None = None
         for attempt in range(tries):
             # The first try visits tasks in their order, as the paper does.

@@ -105,8 +105,6 @@ class Settings:
     key_groups: int = 1024
     #: Progress reports kept for ``recentProgress``.
     progress_kept: int = 100
-    #: Values a ``collect`` sink may bring to the driver.
-    collect_max: int = 1_000_000
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

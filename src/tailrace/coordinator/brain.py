@@ -58,7 +58,7 @@ class CoordinatorBrain:
         self.members: dict[int, Member] = {}
         self.placement: list[list[int]] = []
         self.book = ProgressBook(program.plan, program.settings.progress_kept)
-        self.collected: dict[str, list[Any]] = {}
+        self.received: deque[tuple[str, Any]] = deque()
         self.logs: deque[protocol.LogLine] = deque(maxlen=1000)
         self.restarts = 0
         self._query_id = query_id
@@ -104,7 +104,7 @@ class CoordinatorBrain:
             case protocol.LogLine():
                 self.logs.append(message)
             case protocol.Collected():
-                self._collect(message)
+                self.received.append((message.operator, codec.loads(message.values)))
             case _:
                 pass
 
@@ -275,6 +275,11 @@ class CoordinatorBrain:
             self.error = error
             self._end()
 
+    def close_book(self, now_ns: int) -> None:
+        """Write the last progress down, with what workers said on leaving."""
+        if self._program_deployed:
+            self.book.close_period(now_ns, self)
+
     def stop_now(self) -> None:
         """End the query without waiting for anything."""
         self._end()
@@ -283,18 +288,6 @@ class CoordinatorBrain:
         if self.state != "ended":
             self.state = "ended"
             self._tell_all(protocol.Stop(), only_open=False)
-
-    def _collect(self, message: protocol.Collected) -> None:
-        held = self.collected.setdefault(message.operator, [])
-        held.extend(codec.loads(message.values))
-        limit = self._program.settings.collect_max
-        if len(held) > limit:
-            self.fail(
-                errors.QueryError(
-                    f"The sink {message.operator!r} brought more than {limit} values to the driver.",
-                    "Write large results to files, or raise the setting collect_max.",
-                )
-            )
 
     def _tell(self, member: Member, message: protocol.FromCoordinator) -> None:
         self.out.append((member.connection, message))

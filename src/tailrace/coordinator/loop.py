@@ -82,6 +82,8 @@ class CoordinatorLoop:
                 farewell = _FAREWELL_TICKS if not self._connections else farewell + 1
         for number in list(self._connections):
             self._drop(number)
+        self._brain.close_book(self._clock.now_ns())
+        self.on_tick()
         self._selector.close()
         self._server.close()
         self.ended.set()

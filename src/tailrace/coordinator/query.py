@@ -89,9 +89,9 @@ class Query:
             self._brain, SystemClock(), host.driver_host, secret, settings.frame_bytes_max
         )  # fmt: skip
         self._boot = Boot(self.id, self._loop.address, secret, settings)
+        self._sinks = {name: spec.fn for name, spec in topology.operators.items() if spec.kind == "sink"}
         self._listeners: list[QueryListener] = []
         self._seen_progress = 0
-        self._seen_logs = 0
         self._was_running = False
         self._finished = threading.Event()
         self._on_end: list[Callable[[], None]] = []
@@ -123,6 +123,7 @@ class Query:
     def _finish(self) -> None:
         self._loop.join(_HOST_STOP_S)
         self._host.stop(_HOST_STOP_S)
+        self._hand_to_sinks()
         for action in self._on_end:
             action()
         for listener in self._listeners:
@@ -140,6 +141,7 @@ class Query:
         while self._brain.logs:
             line = self._brain.logs.popleft()
             logging.getLogger(f"tailrace.operator.{line.operator}").log(line.level, "[task %d] %s", line.task, line.text)
+        self._hand_to_sinks()
         if not self._was_running and self._brain.state == "running":
             self._was_running = True
             for listener in self._listeners:
@@ -149,6 +151,15 @@ class Query:
             self._seen_progress = progress["sequence"]
             for listener in self._listeners:
                 listener.onQueryProgress(self, progress)
+
+    def _hand_to_sinks(self) -> None:
+        """Give the user's own sink objects what their tasks sent to the driver."""
+        while self._brain.received:
+            operator, values = self._brain.received.popleft()
+            try:
+                self._sinks[operator].receive(values)
+            except Exception as error:  # noqa: BLE001 - a user's sink may raise anything
+                self._loop.ask(lambda brain, _, error=error: brain.fail(error))  # type: ignore[misc]
 
     # -- PySpark's habits ----------------------------------------------------------------------------------------
 
@@ -200,10 +211,6 @@ class Query:
     def exception(self) -> Exception | None:
         """Why the query failed, None if it did not."""
         return self._brain.error
-
-    def collected(self, operator: str) -> list[Any]:
-        """The values that a ``collect`` sink has brought to the driver so far."""
-        return list(self._brain.collected.get(operator, []))
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - PySpark's name
         """Wait for the end; raises if the query failed. With a timeout in seconds, tells whether it has ended."""

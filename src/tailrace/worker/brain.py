@@ -21,7 +21,7 @@ from tailrace.batch import OFFSET_BITS, Batch, mix, root_id
 from tailrace.transport import codec, wire
 
 from .build import Site, build_tasks
-from .errors import OperatorError, operator_error
+from .errors import OperatorError, operator_error, user_stack
 from .outlet import Given, combined
 from .post import PostOffice
 from .snapshot import take_snapshot
@@ -97,6 +97,8 @@ class WorkerBrain:
                     task.source.draining = True  # type: ignore[union-attr]
             case protocol.Stop():
                 self.stopped = True
+                if self._running:
+                    self.report()
             case _:
                 pass
 
@@ -123,7 +125,7 @@ class WorkerBrain:
             try:
                 task.chain.open()
             except Exception as error:  # noqa: BLE001 - a user's open() may raise anything
-                return self._fail(operator_error(task.name, task.index, "open()", error))
+                return self.fail(operator_error(task.name, task.index, "open()", error))
             if (every_s := task.chain.tick_every_s) is not None:
                 task.next_tick_ns = self.clock.now_ns() + int(every_s * _NS_PER_S)
         self._beat(message.marks)
@@ -155,10 +157,12 @@ class WorkerBrain:
                 for partition, offset in marks.items():
                     task.guard.low_water(partition, offset)
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
+        """Ask the coordinator to end the query; the first reason counts."""
         if not self.failed:
             self.failed = True
-            message, hint = getattr(error, "message", str(error)), getattr(error, "hint", "")
+            message = getattr(error, "message", f"{type(error).__name__}: {error}\n{user_stack(error)}")
+            hint = getattr(error, "hint", "")
             self.control_out.append(protocol.Failure(type(error).__name__, message, hint))
 
     # -- what other workers send ---------------------------------------------------------------------------------
@@ -339,7 +343,7 @@ class WorkerBrain:
             error = work.error
             if not isinstance(error, OperatorError):
                 error = operator_error(task.name, task.index, work.batch.values[:1], error)
-            self._fail(error)
+            self.fail(error)
             return
         task.account(len(work.batch), work.took_ns)
         if isinstance(work, ReadWork):

@@ -60,7 +60,7 @@ class Chain:
     async def run_async(self, values: list[Any], sizes: Sizes) -> Outputs:
         """Take a batch through a stage whose operator is awaited, one value after the other."""
         step = self.head
-        fn = step.user.process if isinstance(step, Process) else step.spec.fn
+        fn = step.process if isinstance(step, Process) else step.spec.fn
         results: list[Any] = []
         failures: list[tuple[int, Any, Exception]] = []
         for value in values:

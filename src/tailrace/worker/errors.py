@@ -36,7 +36,8 @@ def shown(value: Any) -> str:
 
 def user_stack(error: BaseException) -> str:
     """Format the user's stack, without the frames of ours that lead to it."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/tailrace/worker/" not in frame.filename]
+    stack = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in stack if "/tailrace/worker/" not in frame.filename] or stack
     text = "".join(traceback.format_list(frames)) + "".join(traceback.format_exception_only(error))
     return text[-TRACEBACK_CHARS_MAX:].rstrip()
 

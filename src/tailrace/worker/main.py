@@ -82,6 +82,12 @@ def _work(boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboa
     board.watch_control(control)
     try:
         WorkerLoop(brain, board, control, boot.settings).run()
+    except (LeaseLostError, FencedError):
+        raise
+    except Exception as error:
+        # A mistake of ours would come again after a restart: end the query and say what it was.
+        brain.fail(error)
+        raise
     finally:
         brain.close()
         while brain.control_out:

@@ -173,57 +173,44 @@ class FlatMap(Step):
 
 
 class Process(FlatMap):
-    """A user's class with open, process, tick and close; each task has a copy of its own."""
+    """A user's class with open, process, tick and close, or a plain function; each task has a copy of its own."""
 
     def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
         super().__init__(spec, ctx)
         self.user = spec.fn() if isinstance(spec.fn, type) else copy.deepcopy(spec.fn)
+        self._object = hasattr(self.user, "process")
+        self.process = self.user.process if self._object else self.user
 
     def open(self) -> None:
-        """Open the user's operator."""
-        self.user.open(self.ctx)
+        """Open the user's operator, if it is an object."""
+        if self._object:
+            self.user.open(self.ctx)
 
     def tick(self, now_s: float) -> list[Any]:
-        """Tick the user's operator."""
-        return listed(self.user.tick(now_s))
+        """Tick the user's operator, if it is an object."""
+        return listed(self.user.tick(now_s)) if self._object else []
 
     def close(self) -> list[Any]:
-        """Close the user's operator."""
-        return listed(self.user.close())
+        """Close the user's operator, if it is an object."""
+        return listed(self.user.close()) if self._object else []
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Call ``process`` on each value."""
-        process = self.user.process
+        process = self.process
         for value in values:
             into.append(listed(process(value)))  # noqa: PERF401 - on an error, ``into`` must end at its value
 
 
-class KeyedProcess(FlatMap):
+class KeyedProcess(Process):
     """A user's function or class with the state of the value's key."""
 
     def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
         super().__init__(spec, ctx)
         self.states: KeyedState = {}
-        self.user = spec.fn() if isinstance(spec.fn, type) else copy.deepcopy(spec.fn)
-        self._object = hasattr(self.user, "process")
-
-    def open(self) -> None:
-        """Open the user's operator, if it is one."""
-        if self._object:
-            self.user.open(self.ctx)
-
-    def tick(self, now_s: float) -> list[Any]:
-        """Tick the user's operator, if it is one."""
-        return listed(self.user.tick(now_s)) if self._object else []
-
-    def close(self) -> list[Any]:
-        """Close the user's operator, if it is one."""
-        return listed(self.user.close()) if self._object else []
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Call it with each value, its key and the key's state."""
-        key_of, cell = self.spec.key, Cell(self.states)
-        process = self.user.process if self._object else self.user
+        key_of, cell, process = self.spec.key, Cell(self.states), self.process
         for value in values:
             key = key_of(value)  # type: ignore[misc]
             into.append(listed(process(key, value, cell.at(key))))

@@ -1,0 +1,37 @@
+"""Tailrace: record-at-a-time stream processing in Python on the Spark cluster you already have.
+
+The way of a tuple, as folders: topology -> routing -> sending -> transport -> receiving -> worker, with acking beside it.
+The way of a decision: worker -> coordinator -> policies -> worker. ``spark`` hosts both; ``connect`` has sources and sinks;
+``lever`` is the second front door, for Structured Streaming. What is imported here is public; the rest is not.
+"""
+
+from __future__ import annotations
+
+from .config import Policy, Settings
+from .connect import sinks, sources
+from .coordinator.query import Query, QueryListener
+from .errors import TailraceError
+from .spark.session import spark_session
+from .start import start
+from .topology.graph import Topology
+from .topology.groupings import direct
+from .topology.operators import DeadLetter, KeyedOperator, Operator
+from .version import __version__
+
+__all__ = [
+    "DeadLetter",
+    "KeyedOperator",
+    "Operator",
+    "Policy",
+    "Query",
+    "QueryListener",
+    "Settings",
+    "TailraceError",
+    "Topology",
+    "__version__",
+    "direct",
+    "sinks",
+    "sources",
+    "spark_session",
+    "start",
+]

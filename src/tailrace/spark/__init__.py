@@ -1,0 +1,1 @@
+"""Hosting on Spark: workers as long-lived tasks of an ordinary job, checked before they start."""

@@ -1,0 +1,102 @@
+"""What is looked at before a Spark job hosts workers, so that each known obstacle is named with the way around it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from . import errors
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from tailrace.config import Settings
+
+_SLOTS_WAIT_S = 15.0
+#: Address space of a Python worker besides the rings it maps.
+_WORKER_BYTES = 512 * 1024 * 1024
+
+
+def context_of(spark: Any) -> SparkContext:
+    """The session's context; a Spark Connect session has none."""
+    if type(spark).__module__.startswith("pyspark.sql.connect") or not hasattr(spark, "_jsc") and not hasattr(spark, "_sc"):
+        raise errors.SparkConnectError(
+            f"A classic Spark session is needed, whose driver is this process; found {type(spark).__module__}.",
+            "Run this program with spark-submit or with SparkSession.builder.master(...) instead of .remote(...).",
+        )
+    return spark.sparkContext  # type: ignore[no-any-return]
+
+
+def check_session(context: SparkContext, workers: int, settings: Settings) -> None:
+    """Raise a named error for anything about the session that would keep workers from starting or from living long."""
+    conf = context.getConf()
+    if conf.get("spark.speculation", "false") == "true":
+        raise errors.SpeculationError(
+            "spark.speculation is on; it would start second copies of workers, which run as long as the query.",
+            "Start the session with spark.speculation=false, or run the topology in an application of its own.",
+        )
+    _check_pyspark_memory(conf, workers, settings)
+    _check_slots(context, conf, workers)
+
+
+def _check_pyspark_memory(conf: Any, workers: int, settings: Settings) -> None:
+    limit = conf.get("spark.executor.pyspark.memory", None)
+    if limit is None:
+        return
+    cores = int(conf.get("spark.executor.cores", "1"))
+    allowed = _bytes(limit) // max(1, cores)
+    needed = _WORKER_BYTES + settings.ring_bytes * (workers + 1)
+    if allowed < needed:
+        raise errors.PySparkMemoryError(
+            f"spark.executor.pyspark.memory={limit} leaves a worker {allowed >> 20} MiB of address space; "
+            f"{needed >> 20} MiB are needed for it and the rings of {workers} workers.",
+            "Raise or unset spark.executor.pyspark.memory, or lower the setting ring_bytes.",
+        )
+
+
+def _bytes(text: str) -> int:
+    """Read Spark's sizes; a bare number is MiB."""
+    units = {"k": 10, "m": 20, "g": 30, "t": 40}
+    text = text.strip().lower().removesuffix("b")
+    if text and text[-1] in units:
+        return int(text[:-1]) << units[text[-1]]
+    return int(text) << 20
+
+
+def slots_of(context: SparkContext) -> int:
+    """How many tasks the application can run at once, as far as executors have registered."""
+    conf = context.getConf()
+    per_task = int(conf.get("spark.task.cpus", "1"))
+    master = str(context.master)
+    backend = context._jsc.sc()  # noqa: SLF001 - PySpark has no other way to ask
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        return int(backend.defaultParallelism()) // per_task
+    executors = max(0, int(backend.getExecutorMemoryStatus().size()) - 1)
+    cores = conf.get("spark.executor.cores", None)
+    if cores is None and master.startswith("local-cluster"):
+        cores = master.partition("[")[2].split(",")[1]
+    if cores is not None:
+        return executors * (int(cores) // per_task)
+    return int(backend.defaultParallelism()) // per_task
+
+
+def _check_slots(context: SparkContext, conf: Any, workers: int) -> None:
+    dynamic = conf.get("spark.dynamicAllocation.enabled", "false") == "true"
+    if dynamic:
+        most = int(conf.get("spark.dynamicAllocation.maxExecutors", "2147483647"))
+        slots = most * (int(conf.get("spark.executor.cores", "1")) // int(conf.get("spark.task.cpus", "1")))
+        if slots < workers:
+            raise _too_few(workers, slots, "Raise spark.dynamicAllocation.maxExecutors")
+        return
+    deadline_s = time.monotonic() + _SLOTS_WAIT_S
+    while (slots := slots_of(context)) < workers:
+        if time.monotonic() > deadline_s:
+            raise _too_few(workers, slots, "Give the application more executors or cores")
+        time.sleep(0.1)
+
+
+def _too_few(workers: int, slots: int, way_out: str) -> errors.SlotsError:
+    return errors.SlotsError(
+        f"{workers} workers need {workers} task slots at the same time; the application has {slots}.",
+        f"{way_out}, or pass workers={max(1, slots)}.",
+    )

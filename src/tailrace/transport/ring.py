@@ -1,0 +1,213 @@
+"""The shared-memory ring between workers of one node, typed: inboxes, outlets into them, and inboxes shared by claiming.
+
+Workers of one node call it where ``AVAILABLE``; elsewhere ``WHY_NOT`` says why and they use Unix sockets. It touches
+the files of rings only (TurboStream, section IV; the byte layout and what differs from the paper is in native/ring.h).
+
+It loses to a plain hand-over inside one worker, which needs no encoding, and for a few very large messages, which go
+through a file of their own: the ring is for many small ones.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from tailrace.errors import TailraceError
+
+from .segments import as_segment_error, check_ours
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ._ring import Buffer
+
+try:
+    from ._ring import Ring
+except ImportError as error:
+    AVAILABLE = False
+    WHY_NOT = f"the native extension cannot be loaded ({error})"
+else:
+    AVAILABLE = True
+    WHY_NOT = ""
+
+RING_BYTES = 1 << 20
+RING_BYTES_BOUND = 16 << 20
+MESSAGES_TARGET = 100
+_LOOK_EVERY_RECORDS = 256
+
+
+class RingUnavailableError(TailraceError):
+    """The native extension is missing on this machine."""
+
+    exit_code = 33
+
+
+class Waiting(IntEnum):
+    """How a consumer waits. Spinning costs a core and gains only at rates near saturation."""
+
+    FUTEX = 0
+    SPIN_THEN_FUTEX = 1
+    BUSY = 2
+
+
+class Sizer:
+    """How large a ring should be: room for a number of mean messages, within a bound.
+
+    A ring of 50 to 100 messages is right: a smaller one makes producers wait, a larger one only lets queues grow and
+    leaves the cache. Grows when producers found it full and it holds fewer than the target; shrinks when it holds more
+    than four times the target.
+    """
+
+    def __init__(self, least_bytes: int, most_bytes: int, messages_target: int = MESSAGES_TARGET) -> None:
+        self._least_bytes = least_bytes
+        self._most_bytes = most_bytes
+        self._messages_target = messages_target
+        self._records = 0
+        self._bytes = 0
+        self._full_count = 0
+
+    def note(self, records: int, payload_bytes: int) -> bool:
+        """Count what was received; True when it is time to ask for a size."""
+        self._records += records
+        self._bytes += payload_bytes
+        return self._records >= _LOOK_EVERY_RECORDS
+
+    def size(self, ring_bytes: int, full_count: int) -> int:
+        """Choose the ring's next size from its present one and how often producers have found it full."""
+        wanted_bytes = self._messages_target * self._bytes // max(self._records, 1)
+        wanted_bytes = min(max(wanted_bytes, self._least_bytes), self._most_bytes)
+        was_full = full_count > self._full_count
+        self._records = self._bytes = 0
+        self._full_count = full_count
+        if (was_full and wanted_bytes > ring_bytes) or wanted_bytes * 4 < ring_bytes:
+            return wanted_bytes
+        return ring_bytes
+
+
+class Inbox:
+    """The ring of one worker: made by it, read by its loop."""
+
+    def __init__(self, path: str, ring_bytes: int = RING_BYTES, ring_bytes_bound: int = RING_BYTES_BOUND) -> None:
+        """Make the ring's file. NoSharedMemoryError: use a Unix socket instead."""
+        bound_bytes = max(ring_bytes, ring_bytes_bound)
+        self.path = path
+        self.ring = _create(path, ring_bytes, bound_bytes)
+        self._sizer = Sizer(ring_bytes, bound_bytes)
+
+    def set_waiting(self, strategy: Waiting, spin_us: int = 50) -> None:
+        """Choose how ``wait`` waits."""
+        self.ring.set_waiting(int(strategy), spin_us)
+
+    def wait(self, timeout_us: int) -> bool:
+        """Wait until something is ready or the bell was rung; below 0 for ever. Other threads run meanwhile."""
+        return self.ring.wait(timeout_us)
+
+    def bell(self) -> None:
+        """Wake the one who waits."""
+        self.ring.bell()
+
+    def receive(self, max_records: int = 64) -> list[tuple[int, bytes]]:
+        """Take what is ready, as (target task, payload), without waiting."""
+        messages = self.ring.recv(max_records)
+        self._adapt(messages)
+        return messages
+
+    def _adapt(self, messages: Sequence[tuple[int, bytes]]) -> None:
+        if not self._sizer.note(len(messages), sum(len(payload) for _, payload in messages)):
+            return
+        size_bytes = self._sizer.size(self.ring.ring_bytes, self.ring.full_count)
+        if size_bytes != self.ring.ring_bytes:
+            with suppress(OSError):  # no memory to grow into: the present size goes on
+                self.ring.resize(size_bytes)
+
+    def close(self) -> None:
+        """Unmap the ring; the folder's owner removes the file."""
+        self.ring.close()
+
+
+class Outlet:
+    """The way into a peer's ring."""
+
+    def __init__(self, path: str) -> None:
+        """Attach. ForeignSegmentError: not a ring of this user, version and pid namespace."""
+        self.path = path
+        self.ring = _attach(path)
+
+    def send(self, target: int, payload: Buffer, timeout_us: int = 0) -> bool:
+        """Send one message; False: no room within the timeout, which is back-pressure."""
+        if len(payload) > self.ring.max_message_bytes:
+            try:
+                return self.ring.send_large(target, payload, timeout_us)
+            except OSError as error:
+                raise as_segment_error(error, self.path) from error
+        if timeout_us == 0:
+            return self.ring.try_send(target, payload)
+        return self.ring.send(target, payload, timeout_us)
+
+    def send_batch(self, target: int, payloads: Sequence[bytes], timeout_us: int = 0) -> bool:
+        """Send several messages for one task under one head."""
+        return self.ring.send_batch(target, tuple(payloads), timeout_us)
+
+    def close(self) -> None:
+        """Leave the ring."""
+        self.ring.close()
+
+
+class SharedInbox:
+    """One of several consumers of a ring, each of which claims what it works on.
+
+    A claim lasts until ``done`` or ``give_back``; those of a consumer that dies go back to the ring and are claimed
+    again, so a message may be seen twice after a death, never lost. Messages of one batch share a token: call ``done``
+    after the last of them.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Attach as a consumer of a ring that the owner of the group has made."""
+        self.path = path
+        self.ring = _attach(path)
+
+    def wait(self, timeout_us: int) -> bool:
+        """Wait until something is ready or the bell was rung; below 0 for ever."""
+        return self.ring.wait(timeout_us)
+
+    def claim(self, max_records: int = 1) -> list[tuple[int, int, bytes]]:
+        """Claim what is ready, as (token, target task, payload), without waiting."""
+        return self.ring.claim(max_records)
+
+    def done(self, token: int) -> None:
+        """End a claim: the record's space is free."""
+        self.ring.done(token)
+
+    def give_back(self, token: int) -> None:
+        """Undo a claim: another consumer may take the record."""
+        self.ring.give_back(token)
+
+    def close(self) -> None:
+        """Give back all claims and leave the ring."""
+        self.ring.close()
+
+
+def _require() -> None:
+    if not AVAILABLE:
+        raise RingUnavailableError(
+            f"The shared-memory ring was expected, found that {WHY_NOT}.",
+            "Install from a wheel or with a C compiler on Linux; the setting transport='uds' does without.",
+        )
+
+
+def _create(path: str, ring_bytes: int, bound_bytes: int) -> Ring:
+    _require()
+    try:
+        return Ring.create(path, ring_bytes, bound_bytes)
+    except OSError as error:
+        raise as_segment_error(error, path) from error
+
+
+def _attach(path: str) -> Ring:
+    _require()
+    check_ours(path)
+    try:
+        return Ring.attach(path)
+    except OSError as error:
+        raise as_segment_error(error, path) from error

@@ -1,8 +1,9 @@
 """Tailrace: record-at-a-time stream processing in Python on the Spark cluster you already have.
 
-The way of a tuple, as folders: topology -> routing -> sending -> transport -> receiving -> worker, with acking beside it.
-The way of a decision: worker -> coordinator -> policies -> worker. ``spark`` hosts both; ``connect`` has sources and sinks;
-``lever`` is the second front door, for Structured Streaming. What is imported here is public; the rest is not.
+The way of a tuple, as folders: topology -> routing -> sending -> transport -> receiving -> worker, with acking beside
+it. The way of a decision: worker -> coordinator -> policies -> worker. ``spark`` hosts both; ``connect`` has sources
+and sinks; ``lever`` is the second front door, for Structured Streaming. What is imported here is public; the rest is
+not.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _M64 = (1 << 64) - 1
 
 
 def mix(lineage: int, tag: int) -> int:
-    """Derive a child's 64-bit lineage; ``tag`` says which way it went. Deterministic, so that replays meet themselves."""
+    """Derive a child's 64-bit lineage; ``tag`` says which way it went. Deterministic: replays meet themselves."""
     x = ((lineage ^ tag) * 0x9E3779B97F4A7C15) & _M64
     return x ^ (x >> 29)
 

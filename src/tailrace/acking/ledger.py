@@ -92,7 +92,7 @@ class Ledger:
         return list(self._open)
 
     def reincarnate(self, root: int, now_ns: int) -> tuple[int, Any, int]:
-        """Begin the next incarnation of an open root: its number, and what to send again. Older acks no longer count."""
+        """Begin the next incarnation of an open root: its number, and what to send again. Older acks are void."""
         entry = self._open[root]
         entry.inc = self.base_inc | ((entry.inc + 1) & ((1 << REPLAY_BITS) - 1))
         entry.sent_ns = now_ns

@@ -1,8 +1,8 @@
 """The brain of the driver: what workers say in, orders to workers out. No sockets, no threads, no own clock.
 
-A query goes through ``registering -> deploying -> running -> ended``; ``draining`` is running without reading. A worker that
-is lost is replaced by whoever registers for its slot next: all others first refuse the old one, then the new one is
-deployed with the same tasks, then open roots are sent again.
+A query goes through ``registering -> deploying -> running -> ended``; ``draining`` is running without reading. A
+worker that is lost is replaced by whoever registers for its slot next: all others first refuse the old one, then the
+new one is deployed with the same tasks, then open roots are sent again.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from .deployment import place_tasks
 from .progress import ProgressBook
 
 if TYPE_CHECKING:
+    from tailrace.errors import TailraceError
     from collections.abc import Iterable
 
     from tailrace.worker.build import Program
@@ -105,8 +106,6 @@ class CoordinatorBrain:
                 self.logs.append(message)
             case protocol.Collected():
                 self.received.append((message.operator, codec.loads(message.values)))
-            case _:
-                pass
 
     def on_gone(self, connection: int, now_ns: int) -> None:
         """A connection broke: its worker is lost until another registers for the slot."""
@@ -231,8 +230,8 @@ class CoordinatorBrain:
                 errors.StartError(
                     f"{self._workers} workers were expected within {settings.register_timeout_s:.0f} s; "
                     f"{len(self.members)} registered.",
-                    "Ask for fewer workers, give the application more cores, or raise register_timeout_s; executors must "
-                    "be able to reach the driver's address.",
+                    "Ask for fewer workers, give the application more cores, or raise register_timeout_s; "
+                    "executors must be able to reach the driver's address.",
                 )
             )
         for slot, member in self.members.items():
@@ -241,19 +240,19 @@ class CoordinatorBrain:
             if not member.alive and now_ns - member.lost_ns > limit_ns:
                 self.fail(
                     errors.WorkerLostError(
-                        f"Worker {slot} (executor {member.register.executor} on {member.peer.host}) was lost and did not "
-                        f"come back within {settings.register_timeout_s:.0f} s.",
+                        f"Worker {slot} (executor {member.register.executor} on {member.peer.host}) was lost and "
+                        f"did not come back within {settings.register_timeout_s:.0f} s.",
                         "Look at the executor's log; spark.task.maxFailures may have been reached.",
                     )
                 )
-        if self._draining_since_ns is not None and self.state != "ended":
-            if now_ns - self._draining_since_ns > settings.drain_timeout_s * _NS_PER_S:
-                self.fail(
-                    errors.DrainTimeoutError(
-                        f"Open tuples did not come to an end within {settings.drain_timeout_s:.0f} s of stopping.",
-                        "Call stop(now=True) to leave them, or raise drain_timeout_s.",
-                    )
+        since_ns = self._draining_since_ns
+        if since_ns is not None and now_ns - since_ns > settings.drain_timeout_s * _NS_PER_S:
+            self.fail(
+                errors.DrainTimeoutError(
+                    f"Open tuples did not come to an end within {settings.drain_timeout_s:.0f} s of stopping.",
+                    "Call stop(now=True) to leave them, or raise drain_timeout_s.",
                 )
+            )
 
     def drain(self, now_ns: int) -> None:
         """Read nothing more; the query ends when everything open is complete."""
@@ -303,5 +302,5 @@ class CoordinatorBrain:
 
 def _rebuilt(failure: protocol.Failure) -> Exception:
     """Make a worker's error anew on the driver, under its own name where that is one of ours."""
-    kinds: dict[str, type[errors.TailraceError]] = {"OperatorError": OperatorError, "RouteError": RouteError}
+    kinds: dict[str, type[TailraceError]] = {"OperatorError": OperatorError, "RouteError": RouteError}
     return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

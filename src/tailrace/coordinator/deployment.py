@@ -1,4 +1,4 @@
-"""What goes where at the start of a query: tasks to slots by the placement policy, source partitions to source tasks."""
+"""What goes where at the start of a query: tasks to slots by the placement policy, partitions to source tasks."""
 
 from __future__ import annotations
 

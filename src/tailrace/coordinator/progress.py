@@ -5,7 +5,7 @@ Counters in reports are totals of one attempt of a worker; what a lost worker ha
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ class ProgressBook:
         self._sequence += 1
         progress = {
             "sequence": self._sequence,
-            "timestamp": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
+            "timestamp": dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds"),
             "state": "draining" if brain.draining else brain.state,
             "workers": {
                 "expected": len(brain.members),

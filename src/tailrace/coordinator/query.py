@@ -1,6 +1,7 @@
 """A running topology as its user sees it, with the habits of PySpark's StreamingQuery.
 
-``start_query`` puts the pieces together: plan, coordinator, host. A host is whatever starts worker processes; Spark is one.
+``Query`` puts the pieces together: plan, coordinator, host. A host is whatever starts worker processes; Spark
+is one.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Query:
         try:
             self._host.launch(self._boot)
         except Exception as error:
-            self._loop.ask(lambda brain, _: brain.fail(error))
+            self._loop.ask(lambda brain, _, error=error: brain.fail(error))  # type: ignore[misc]
             self._finish()
             raise
         threading.Thread(target=self._finish_when_ended, name="tailrace-query", daemon=True).start()
@@ -140,7 +141,9 @@ class Query:
             self._loop.ask(lambda brain, _: brain.fail(failure))
         while self._brain.logs:
             line = self._brain.logs.popleft()
-            logging.getLogger(f"tailrace.operator.{line.operator}").log(line.level, "[task %d] %s", line.task, line.text)
+            logging.getLogger(f"tailrace.operator.{line.operator}").log(
+                line.level, "[task %d] %s", line.task, line.text
+            )
         self._hand_to_sinks()
         if not self._was_running and self._brain.state == "running":
             self._was_running = True

@@ -15,7 +15,6 @@ _SUB_BITS = 5
 _SUB = 1 << _SUB_BITS
 
 
-
 def _middle(bucket: int) -> float:
     shift = (bucket >> _SUB_BITS) - 1
     if shift <= 0:
@@ -44,8 +43,7 @@ class Histogram:
             bucket = (shift << 5) + (value >> shift) if shift > 0 else max(value, 0)
             counts[bucket] = counts.get(bucket, 0) + 1
             self.total += value
-            if value > self.most:
-                self.most = value
+            self.most = max(self.most, value)
 
     def merge(self, other: Histogram) -> None:
         """Add another histogram's counts to this one's."""

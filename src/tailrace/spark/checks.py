@@ -19,12 +19,12 @@ _WORKER_BYTES = 512 * 1024 * 1024
 
 def context_of(spark: Any) -> SparkContext:
     """The session's context; a Spark Connect session has none."""
-    if type(spark).__module__.startswith("pyspark.sql.connect") or not hasattr(spark, "_jsc") and not hasattr(spark, "_sc"):
+    if type(spark).__module__.startswith("pyspark.sql.connect") or not hasattr(spark, "_sc"):
         raise errors.SparkConnectError(
             f"A classic Spark session is needed, whose driver is this process; found {type(spark).__module__}.",
             "Run this program with spark-submit or with SparkSession.builder.master(...) instead of .remote(...).",
         )
-    return spark.sparkContext  # type: ignore[no-any-return]
+    return spark.sparkContext
 
 
 def check_session(context: SparkContext, workers: int, settings: Settings) -> None:

@@ -5,7 +5,10 @@ Keep it free of module-level imports of Tailrace: those would make the executor 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 def host_worker(slot: int, rows: Iterable[int], payload: bytes) -> Iterator[tuple[int, str]]:

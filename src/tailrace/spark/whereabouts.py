@@ -1,7 +1,7 @@
 """Where a Spark task runs: its executor and host, read off the command line of the JVM above it.
 
-PySpark's TaskContext knows neither. A Python worker's parent is the daemon, whose parent is the executor's JVM; on a driver
-in local mode that is the driver's own JVM and there is nothing to read.
+PySpark's TaskContext knows neither. A Python worker's parent is the daemon, whose parent is the executor's JVM; on a
+driver in local mode that is the driver's own JVM and there is nothing to read.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ def _executor_options() -> dict[str, str]:
         except OSError:
             return {}
         if "--executor-id" in words:
-            return {words[i]: words[i + 1] for i in range(len(words) - 1) if words[i] in {"--executor-id", "--hostname"}}
+            return {
+                words[i]: words[i + 1] for i in range(len(words) - 1) if words[i] in {"--executor-id", "--hostname"}
+            }
         pid = int(status.rpartition(")")[2].split()[1])
     return {}
 
 
 def _bindable(host: str) -> str:
-    """The executor's host if a listener can be bound to it here, else empty: then the address towards the driver serves."""
+    """The executor's host if a listener can be bound to it here, else empty: then the address towards the driver is."""
     if not host:
         return ""
     try:

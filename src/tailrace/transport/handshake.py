@@ -5,8 +5,8 @@
                                           <-  nonce 32 | HMAC 32 ("server")
       HMAC 32 ("client")                                    ->
 
-Every field has a fixed place, so nothing is parsed that could grow. Each HMAC covers a label, the client's hello and both
-nonces: a recorded handshake is worth nothing against a fresh nonce, and a reflected one carries the wrong label.
+Every field has a fixed place, so nothing is parsed that could grow. Each HMAC covers a label, the client's hello and
+both nonces: a recorded handshake is worth nothing against a fresh nonce, and a reflected one carries the wrong label.
 Sans-I/O: bytes in, bytes out; the connection does the moving and keeps the time limit.
 """
 

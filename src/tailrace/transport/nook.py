@@ -1,7 +1,8 @@
 """A worker's private folder on its node: a probe file, its Unix socket and its ring.
 
 Peers prove that they stand on the same node by reading the probe's nonce, which the coordinator gave them; host names
-prove nothing. The folder is in shared memory where there is any, 0700, with a random name, and goes when the worker does.
+prove nothing. The folder is in shared memory where there is any, 0700, with a random name, and goes when the worker
+does.
 """
 
 from __future__ import annotations

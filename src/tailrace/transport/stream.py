@@ -31,7 +31,9 @@ class ClosedError(ConnectionError):
 class StreamConnection:
     """One connection. ``ready`` once both sides have proved themselves."""
 
-    def __init__(self, sock: socket.socket, handshake: ClientHandshake | ServerHandshake, message_bytes_max: int) -> None:
+    def __init__(
+        self, sock: socket.socket, handshake: ClientHandshake | ServerHandshake, message_bytes_max: int
+    ) -> None:
         sock.setblocking(False)
         if sock.family in {socket.AF_INET, socket.AF_INET6}:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,7 +1,7 @@
 """A worker's connections: its listeners, a link to each peer it sends to, and one place to wait for all of them.
 
-Links are chosen per peer when first used: the shared-memory ring where the peer's probe file can be read (so both stand on
-one node), else a Unix socket, else TCP. The loop calls ``send``, ``poll`` and ``wait``; nothing else blocks.
+Links are chosen per peer when first used: the shared-memory ring where the peer's probe file can be read (so both
+stand on one node), else a Unix socket, else TCP. The loop calls ``send``, ``poll`` and ``wait``; nothing else blocks.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tailrace.config import Settings
     from tailrace.protocol import Peer
 
+    from ._ring import Ring
     from .waiting import Waiter
 
 _RECONNECT_S = 0.5
@@ -173,7 +174,7 @@ class Switchboard:
             address: str | tuple[str, int] = peer.uds
         else:
             sock = socket.socket(socket.AF_INET6 if ":" in peer.tcp[0] else socket.AF_INET)
-            address = tuple(peer.tcp)
+            address = (peer.tcp[0], peer.tcp[1])
         sock.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             sock.connect(address)
@@ -210,17 +211,18 @@ class _Link:
         self.kind = ""
         self._board = board
         self._peer = peer
-        self._ring = None
+        self._ring: Ring | None = None
         self._connection: StreamConnection | None = None
         self._retry_s = 0.0
         self._broken = False
 
     def send(self, message: bytes) -> bool:
-        if self._ring is not None:
-            return self._ring_send(message)
-        if self._connection is None:
+        if self._ring is None and self._connection is None:
             self._open()
-            return False if self._ring is None else self._ring_send(message)
+        if self._ring is not None:
+            return _send_by_ring(self._ring, message)
+        if self._connection is None:
+            return False
         try:
             taken = self._connection.send(message)
         except OSError:
@@ -229,12 +231,6 @@ class _Link:
         if taken and self._connection.wants_write:
             self._board.watch(self._connection, self, wants_write=True)
         return taken
-
-    def _ring_send(self, message: bytes) -> bool:
-        ring = self._ring
-        if len(message) > ring.max_message_bytes:
-            return ring.send_large(0, message, 0)
-        return ring.try_send(0, message)
 
     def _open(self) -> None:
         if time.monotonic() < self._retry_s:
@@ -283,3 +279,9 @@ class _Link:
         if self._ring is not None:
             self._ring.close()
             self._ring = None
+
+
+def _send_by_ring(ring: Ring, message: bytes) -> bool:
+    if len(message) > ring.max_message_bytes:
+        return ring.send_large(0, message, 0)
+    return ring.try_send(0, message)

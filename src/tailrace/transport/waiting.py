@@ -1,7 +1,7 @@
 """How a worker's loop sleeps until something comes: on a futex where there is a ring, else in the selector.
 
-With a ring, one C thread sits in ``epoll_wait`` over the selector's own descriptor and rings the ring's bell when a socket
-has something, so that a single futex wait covers both and no Python runs to wake Python.
+With a ring, one C thread sits in ``epoll_wait`` over the selector's own descriptor and rings the ring's bell when a
+socket has something, so that a single futex wait covers both and no Python runs to wake Python.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@
     | u8     | u32     | u32    | u32    |                  |
     +--------+---------+--------+--------+------------------+
 
-All numbers are little endian. ``slot`` and ``attempt`` say who wrote the message, so that one from a worker that has been
-replaced is refused whatever transport it came by. ``serial`` counts the frames of a channel: a gap is a loss.
+All numbers are little endian. ``slot`` and ``attempt`` say who wrote the message, so that one from a worker that has
+been replaced is refused whatever transport it came by. ``serial`` counts the frames of a channel: a gap is a loss.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ The loop (real or simulated) feeds it and carries out what it says:
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -203,7 +203,7 @@ class WorkerBrain:
         self._enqueue(task)
 
     def on_reconnect(self, slot: int) -> None:
-        """A broken connection to a living peer is back: tell it what was sent, so that what was lost is not waited for."""
+        """A broken connection to a living peer is back: tell it what was sent, so that it waits for nothing lost."""
         for box in self._outbound.values():
             if box.slot == slot:
                 self._post.resync(box)
@@ -320,7 +320,12 @@ class WorkerBrain:
     def _tick_work(self) -> Work | None:
         now_ns = self.clock.now_ns()
         for task in self.tasks:
-            if task.next_tick_ns is not None and now_ns >= task.next_tick_ns and not task.in_flight and not task.closing:
+            if (
+                task.next_tick_ns is not None
+                and now_ns >= task.next_tick_ns
+                and not task.in_flight
+                and not task.closing
+            ):
                 task.next_tick_ns = now_ns + int((task.chain.tick_every_s or 1.0) * _NS_PER_S)
                 return self._issue(TickWork(task, now_ns / _NS_PER_S))
         return None

@@ -74,7 +74,7 @@ def _build(program: Program, site: Site, stage: Stage, index: int) -> Task:
     chain = Chain(stage, edges, lambda spec: site.context_of(spec, index, stage.tasks))
     task = Task(stage, index, chain, {edge.id: _outlet(program, site, edge, index) for edge in edges})
     if stage.is_source:
-        task.source = _source(program, site, stage, index)
+        task.source = _source(site, stage, index)
     else:
         task.inbox = _inbox(program, site, stage, index)
         if stage.guarded and program.policy.tracked:
@@ -115,7 +115,7 @@ def _inbox(program: Program, site: Site, stage: Stage, index: int) -> Inbox:
     return Inbox(channels)
 
 
-def _source(program: Program, site: Site, stage: Stage, index: int) -> SourceSide:
+def _source(site: Site, stage: Stage, index: int) -> SourceSide:
     ledger = Ledger(site.attempt)
     readers = {}
     for number, at_stage, at_task, name, offset in site.partitions:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .steps import FAILED, STEPS, FlatMap, Process, Step, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.topology.plan import Stage, StageEdge
@@ -34,11 +34,7 @@ class Chain:
             self.steps[link.src].consumers.setdefault(link.port, []).append(self.steps[link.dst].feed)
         for edge in edges:
             self.steps[edge.src].consumers.setdefault(edge.port, []).append(self._collector(edge.id))
-        self._tickers = [
-            (step, step.user.tick_every_s)
-            for step in self.steps.values()
-            if getattr(getattr(step, "user", None), "tick_every_s", None) is not None
-        ]
+        self._tickers = [step for step in self.steps.values() if step.tick_every_s is not None]
 
     def _collector(self, edge: int) -> Callable[[list[Any], Sizes], None]:
         def collect(values: list[Any], sizes: Sizes) -> None:
@@ -67,7 +63,7 @@ class Chain:
             try:
                 found = await fn(value)
                 results.append(listed(found) if isinstance(step, FlatMap) else found)
-            except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+            except Exception as error:  # noqa: BLE001, PERF203 - a user's function may raise anything
                 failures.append((len(results), value, error))
                 results.append(FAILED)
         # From here on nothing is awaited: other calls of this operator share the step.
@@ -80,11 +76,11 @@ class Chain:
     @property
     def tick_every_s(self) -> float | None:
         """The shortest tick interval any operator asked for."""
-        return min((every for _, every in self._tickers), default=None)
+        return min((step.tick_every_s or 0.0 for step in self._tickers), default=None)
 
     def tick(self, now_s: float) -> Outputs:
         """Tick every operator that asked for it."""
-        return self._emit([(step, step.tick(now_s)) for step, _ in self._tickers])
+        return self._emit([(step, step.tick(now_s)) for step in self._tickers])
 
     def close(self) -> Outputs:
         """Close all operators, upstream first, so that what one gives out last still passes the next."""
@@ -93,7 +89,7 @@ class Chain:
             collected += self._emit([(step, step.close())])
         return collected
 
-    def _emit(self, given: list[tuple[Step, list[Any]]]) -> Outputs:
+    def _emit(self, given: list[tuple[Step, Sequence[Any]]]) -> Outputs:
         for step, values in given:
             if values:
                 step.out("out", list(values), [len(values)])

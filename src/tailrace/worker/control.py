@@ -1,7 +1,7 @@
 """The worker's end of the control connection: typed messages to and from the coordinator.
 
-Connecting blocks, because nothing else can happen before; afterwards the loop polls it. Losing it ends the worker: Spark
-starts a new one, which is adopted in its place.
+Connecting blocks, because nothing else can happen before; afterwards the loop polls it. Losing it ends the worker:
+Spark starts a new one, which is adopted in its place.
 """
 
 from __future__ import annotations

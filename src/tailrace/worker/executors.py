@@ -1,7 +1,7 @@
 """Where a task's user code runs when it must not hold up its worker: a thread of its own, or an event loop.
 
-The loop hands pieces of work in and gets them back through one queue, ringing its bell; the pieces touch no state of the
-brain while they are out.
+The loop hands pieces of work in and gets them back through one queue, ringing its bell; the pieces touch no state of
+the brain while they are out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The loop of a worker: waits, moves bytes, runs user code, and lets the brain decide. Thin on purpose.
 
-Tasks run in the loop's thread, one after the other, because that is cheapest. A task that holds the loop for longer than
-``handoff_ms`` gets the thread it sits in for itself, and a new thread takes the loop over: a watchdog sees to that, so a
-blocking function stalls its neighbours once, and only for that long.
+Tasks run in the loop's thread, one after the other, because that is cheapest. A task that holds the loop for longer
+than ``handoff_ms`` gets the thread it sits in for itself, and a new thread takes the loop over: a watchdog sees to
+that, so a blocking function stalls its neighbours once, and only for that long.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class WorkerLoop:
 
     def _start_loop(self) -> None:
         self._owner += 1
-        threading.Thread(target=self._serve, args=(self._owner,), name=f"tailrace-loop-{self._owner}", daemon=True).start()
+        threading.Thread(
+            target=self._serve, args=(self._owner,), name=f"tailrace-loop-{self._owner}", daemon=True
+        ).start()
 
     def _hand_off_if_stuck(self) -> None:
         calling = self._calling
@@ -164,6 +166,7 @@ class WorkerLoop:
             self._control.send(brain.control_out.popleft())
         if self._control.silent_s > self._settings.lease_s:
             raise LeaseLostError(
-                f"The coordinator was silent for {self._control.silent_s:.1f} s; the lease is {self._settings.lease_s} s.",
+                f"The coordinator was silent for {self._control.silent_s:.1f} s; "
+                f"the lease is {self._settings.lease_s} s.",
                 "Spark starts this worker again; if it happens often, look at the driver's load and the network.",
             )

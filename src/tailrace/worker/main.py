@@ -32,7 +32,7 @@ _LAST_WORDS_S = 2.0
 
 @dataclass(frozen=True)
 class Boot:
-    """All a worker needs to join its query. Travels inside the closure that Spark ships; shows no secret when printed."""
+    """All a worker needs to join its query. Travels inside the closure that Spark ships; printing shows no secret."""
 
     query: str
     address: tuple[str, int]

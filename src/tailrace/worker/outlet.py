@@ -1,7 +1,7 @@
 """From a task's outputs to its outboxes: asks the edge's routing rule and files each bundle under its destination.
 
-Each bundle that is filed gets a lineage of its own, derived from its parent's; the XOR of those goes to the ledger. These
-loops are the hottest of the runtime after the user's own.
+Each bundle that is filed gets a lineage of its own, derived from its parent's; the XOR of those goes to the ledger.
+These loops are the hottest of the runtime after the user's own.
 """
 
 from __future__ import annotations
@@ -183,5 +183,3 @@ def combined(columns: list[list[int]]) -> list[int]:
     for column in columns[1:]:
         total = list(map(xor, total, column))
     return total
-
-

@@ -1,8 +1,8 @@
 """Operators as the worker runs them: one step per verb, each taking whole batches.
 
-A step gets the values of all bundles of a batch at once, calls the user's function in as tight a loop as Python has, and
-gives its results on with the new size of each bundle. ``sizes`` of None means one value per bundle. Called through
-``chain``; touches nothing but the user's code.
+A step gets the values of all bundles of a batch at once, calls the user's function in as tight a loop as Python has,
+and gives its results on with the new size of each bundle. ``sizes`` of None means one value per bundle. Called
+through ``chain``; touches nothing but the user's code.
 """
 
 from __future__ import annotations
@@ -42,15 +42,20 @@ class Step:
         self.consumers: dict[str, list[Callable[[list[Any], Sizes], None]]] = {}
         self._dead: list[tuple[int, DeadLetter]] = []
 
+    @property
+    def tick_every_s(self) -> float | None:
+        """How often the operator wants to be ticked, if at all."""
+        return None
+
     def open(self) -> None:
         """Get the user's object ready."""
 
-    def tick(self, now_s: float) -> list[Any]:
+    def tick(self, now_s: float) -> Sequence[Any]:
         """Let the operator act on time; what it gives is emitted."""
         del now_s
         return []
 
-    def close(self) -> list[Any]:
+    def close(self) -> Sequence[Any]:
         """End the operator; what it gives is emitted."""
         return []
 
@@ -181,16 +186,21 @@ class Process(FlatMap):
         self._object = hasattr(self.user, "process")
         self.process = self.user.process if self._object else self.user
 
+    @property
+    def tick_every_s(self) -> float | None:
+        """What the user's class says."""
+        return getattr(self.user, "tick_every_s", None)
+
     def open(self) -> None:
         """Open the user's operator, if it is an object."""
         if self._object:
             self.user.open(self.ctx)
 
-    def tick(self, now_s: float) -> list[Any]:
+    def tick(self, now_s: float) -> Sequence[Any]:
         """Tick the user's operator, if it is an object."""
         return listed(self.user.tick(now_s)) if self._object else []
 
-    def close(self) -> list[Any]:
+    def close(self) -> Sequence[Any]:
         """Close the user's operator, if it is an object."""
         return listed(self.user.close()) if self._object else []
 
@@ -293,7 +303,7 @@ class SinkStep(Step):
         """Open the sink."""
         self.sink.open(self.ctx)
 
-    def close(self) -> list[Any]:
+    def close(self) -> Sequence[Any]:
         """Close the sink."""
         self.sink.close()
         return []
@@ -318,7 +328,7 @@ class SinkStep(Step):
             into.append(None)
 
 
-def listed(found: Any) -> list[Any] | tuple[Any, ...]:
+def listed(found: Any) -> Sequence[Any]:
     """What a user's function gave, as something with a length; None is nothing."""
     if found is None:
         return ()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from tailrace.acking.dedup import Guard
 from tailrace.batch import Batch
 from tailrace.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
+    from tailrace.acking.dedup import Guard
     from tailrace.acking.ledger import Ledger
     from tailrace.connect.base import Reader
     from tailrace.receiving.inbox import Inbox

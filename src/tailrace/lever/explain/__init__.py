@@ -1,0 +1,12 @@
+"""Reads a Spark event log and says who straggles, how persistently, and what pre-scheduling would have gained.
+
+``eventlog`` and ``tables`` give tasks, ``locality`` finds stragglers and the lift over the base rate, ``replay`` runs
+the recorded batches through a plan, ``report`` puts it together, ``plots`` draws it. None of them needs a running
+Spark.
+"""
+
+from __future__ import annotations
+
+from .report import Report, explain
+
+__all__ = ["Report", "explain"]

@@ -1,0 +1,56 @@
+"""Reads a table of tasks (CSV, plain or gzipped, one row per task attempt) in place of an event log.
+
+The columns are those that an event log has: stage_id, stage_attempt, executor_id, host, launch_ms, finish_ms,
+input_bytes, input_records and reason.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from typing import IO, TYPE_CHECKING
+
+from ..errors import EventLogError
+from .tasks import Stage, Task, stages_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEEDED = {"stage_id", "stage_attempt", "executor_id", "host", "launch_ms", "finish_ms"}
+
+
+def is_table(path: Path) -> bool:
+    """Tell a table of tasks from an event log by its name."""
+    return path.name.endswith((".csv", ".csv.gz"))
+
+
+def read_table(path: Path) -> list[Stage]:
+    """Return the stages of a task table in order, each with its successful tasks."""
+    with _open(path) as lines:
+        reader = csv.DictReader(lines)
+        missing = NEEDED - set(reader.fieldnames or ())
+        if missing:
+            raise EventLogError(
+                f"{path} was expected to be a table of tasks, and has no column {', '.join(sorted(missing))}.",
+                "Give an event log, or a table with one row per task.",
+            )
+        return stages_of([_task(row) for row in reader if row.get("reason", "Success") == "Success"], {})
+
+
+def _open(path: Path) -> IO[str]:
+    if not path.exists():
+        raise EventLogError(f"{path} was expected to be a table of tasks and does not exist.", "Check the path.")
+    return gzip.open(path, "rt", newline="") if path.name.endswith(".gz") else path.open(newline="")
+
+
+def _task(row: dict[str, str]) -> Task:
+    return Task(
+        stage=int(row["stage_id"]),
+        attempt=int(row["stage_attempt"]),
+        executor=row["executor_id"],
+        host=row["host"],
+        launch_ms=int(row["launch_ms"]),
+        finish_ms=int(row["finish_ms"]),
+        rows=int(row.get("input_records") or 0),
+        bytes_read=int(row.get("input_bytes") or 0),
+    )

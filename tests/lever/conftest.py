@@ -1,0 +1,56 @@
+"""One small Spark cluster for all of Lever's tests on real Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark import cloudpickle
+
+from tailrace import lever
+
+from . import shapes
+
+# Executors cannot import the tests.
+cloudpickle.register_pickle_by_value(shapes)
+
+CONFIG = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.executor.memory": "768m",
+    "spark.driver.memory": "768m",
+    "spark.task.maxFailures": "20",
+    "spark.deploy.maxExecutorRetries": "-1",
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    events = tmp_path_factory.mktemp("events")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    work = Path(pyspark.__file__).parent / "work"
+    before = set(work.glob("app-*"))
+    logged = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+    session = lever.spark_session("lever-tests", master="local-cluster[2,1,1024]", config=CONFIG | logged)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+    for folder in set(work.glob("app-*")) - before:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _lever_off_again(spark):
+    yield
+    for query in spark.streams.active:
+        query.stop()
+    lever.disable(spark)

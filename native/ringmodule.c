@@ -34,9 +34,6 @@ static unsigned fork_count;
 static void count_fork(void) { fork_count++; }
 
 static PyObject *raise_os(int error, const char *why, PyObject *path) {
-    if (error == EINVAL) {
-        return PyErr_Format(PyExc_ValueError, "%s: %U", why, path);
-    }
     PyObject *args = Py_BuildValue("(isO)", error, why, path);
     if (args != NULL) {
         PyErr_SetObject(PyExc_OSError, args);
@@ -124,7 +121,11 @@ static PyObject *new_ring(PyObject *path, bool create, uint64_t ring_bytes, uint
     if (result == 0) {
         return (PyObject *)self;
     }
-    raise_os(errno, why, path);
+    if (create && errno == EINVAL) {
+        PyErr_SetString(PyExc_ValueError, why);
+    } else {
+        raise_os(errno, why, path);
+    }
     if (self->stop != -1) {
         close(self->stop);
     }
@@ -200,6 +201,14 @@ static bool fits(const Ring *self, uint64_t length, bool batch) {
     return false;
 }
 
+static bool is_target(unsigned long target) {
+    if (target <= UINT32_MAX) {
+        return true;
+    }
+    PyErr_Format(PyExc_ValueError, "target %lu does not fit 32 bits", target);
+    return false;
+}
+
 /* 1: reserved; 0: no room in time; -1: error set. timeout_us 0 does not wait, below 0 waits for ever. */
 static int reserve(Ring *self, uint32_t units, long long timeout_us, struct ring_ticket *ticket) {
     enum ring_result result = ring_reserve(&self->ring, units, ticket);
@@ -235,23 +244,27 @@ static int reserve(Ring *self, uint32_t units, long long timeout_us, struct ring
     return result == RING_OK;
 }
 
-static PyObject *send_plain(Ring *self, unsigned int target, Py_buffer *payload, long long timeout_us) {
+static PyObject *send_plain(Ring *self, unsigned long target, Py_buffer *payload, long long timeout_us) {
     struct ring_ticket ticket;
-    if (!is_usable(self) || !fits(self, (uint64_t)payload->len, false)) {
+    if (!is_usable(self) || !is_target(target) || !fits(self, (uint64_t)payload->len, false)) {
         return NULL;
     }
     int reserved = reserve(self, ring_units_for((uint64_t)payload->len), timeout_us, &ticket);
     if (reserved == 1) {
         memcpy(ticket.body, payload->buf, (size_t)payload->len);
-        ring_publish(&self->ring, &ticket, target, (uint32_t)payload->len, RING_PLAIN);
+        ring_publish(&self->ring, &ticket, (uint32_t)target, (uint32_t)payload->len, RING_PLAIN);
     }
     return reserved == -1 ? NULL : PyBool_FromLong(reserved);
 }
 
-static PyObject *Ring_try_send(Ring *self, PyObject *args) {
-    unsigned int target;
+/* The hot call: no argument tuple, no keywords. */
+static PyObject *Ring_try_send(Ring *self, PyObject *const *args, Py_ssize_t count) {
     Py_buffer payload;
-    if (!PyArg_ParseTuple(args, "Iy*:try_send", &target, &payload)) {
+    if (count != 2) {
+        return PyErr_Format(PyExc_TypeError, "try_send takes target and payload, got %zd arguments", count);
+    }
+    unsigned long target = PyLong_AsUnsignedLong(args[0]);
+    if (PyErr_Occurred() || PyObject_GetBuffer(args[1], &payload, PyBUF_SIMPLE) == -1) {
         return NULL;
     }
     PyObject *result = send_plain(self, target, &payload, 0);
@@ -261,10 +274,10 @@ static PyObject *Ring_try_send(Ring *self, PyObject *args) {
 
 static PyObject *Ring_send(Ring *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"target", "payload", "timeout_us", NULL};
-    unsigned int target;
+    unsigned long target;
     Py_buffer payload;
     long long timeout_us;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Iy*L:send", names, &target, &payload, &timeout_us)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ky*L:send", names, &target, &payload, &timeout_us)) {
         return NULL;
     }
     PyObject *result = send_plain(self, target, &payload, timeout_us);
@@ -296,14 +309,14 @@ static void copy_batch(unsigned char *body, PyObject **members, Py_ssize_t count
 
 static PyObject *Ring_send_batch(Ring *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"target", "payloads", "timeout_us", NULL};
-    unsigned int target;
+    unsigned long target;
     PyObject *payloads;
     long long timeout_us = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IO|L:send_batch", names, &target, &payloads, &timeout_us)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "kO|L:send_batch", names, &target, &payloads, &timeout_us)) {
         return NULL;
     }
     /* A tuple of our own: another thread may change the caller's list while this one waits for room. */
-    PyObject *own = is_usable(self) ? PySequence_Tuple(payloads) : NULL;
+    PyObject *own = is_usable(self) && is_target(target) ? PySequence_Tuple(payloads) : NULL;
     if (own == NULL) {
         return NULL;
     }
@@ -315,7 +328,7 @@ static PyObject *Ring_send_batch(Ring *self, PyObject *args, PyObject *kwargs) {
         int reserved = reserve(self, ring_units_for((uint64_t)bytes), timeout_us, &ticket);
         if (reserved == 1) {
             copy_batch(ticket.body, members, count);
-            ring_publish(&self->ring, &ticket, target, (uint32_t)bytes, RING_BATCH);
+            ring_publish(&self->ring, &ticket, (uint32_t)target, (uint32_t)bytes, RING_BATCH);
         }
         result = reserved == -1 ? NULL : PyBool_FromLong(reserved);
     }
@@ -325,10 +338,10 @@ static PyObject *Ring_send_batch(Ring *self, PyObject *args, PyObject *kwargs) {
 
 /* The record of a side file takes a quarter of the ring although it needs one unit: that bounds how many large messages
  * lie in shared memory at a time. */
-static PyObject *send_side(Ring *self, unsigned int target, Py_buffer *payload, long long timeout_us) {
+static PyObject *send_side(Ring *self, unsigned long target, Py_buffer *payload, long long timeout_us) {
     struct ring_ticket ticket;
     struct ring_side side;
-    if (!is_usable(self)) {
+    if (!is_usable(self) || !is_target(target)) {
         return NULL;
     }
     if ((uint64_t)payload->len > SIDE_BYTES_MAX) {
@@ -346,7 +359,7 @@ static PyObject *send_side(Ring *self, unsigned int target, Py_buffer *payload, 
     Py_END_ALLOW_THREADS;
     if (result == 0) {
         memcpy(ticket.body, &side, sizeof side);
-        ring_publish(&self->ring, &ticket, target, length, RING_SIDE);
+        ring_publish(&self->ring, &ticket, (uint32_t)target, length, RING_SIDE);
     } else {
         ring_abandon(&self->ring, &ticket);
         raise_os(errno, "the side file of a large message cannot be written", self->path);
@@ -357,10 +370,10 @@ static PyObject *send_side(Ring *self, unsigned int target, Py_buffer *payload, 
 
 static PyObject *Ring_send_large(Ring *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"target", "payload", "timeout_us", NULL};
-    unsigned int target;
+    unsigned long target;
     Py_buffer payload;
     long long timeout_us;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Iy*L:send_large", names, &target, &payload, &timeout_us)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ky*L:send_large", names, &target, &payload, &timeout_us)) {
         return NULL;
     }
     PyObject *result = send_side(self, target, &payload, timeout_us);
@@ -373,11 +386,11 @@ static PyObject *Ring_send_large(Ring *self, PyObject *args, PyObject *kwargs) {
 static PyObject *read_side(Ring *self, const struct ring_view *view) {
     struct ring_side side;
     if (view->length < sizeof side) {
-        return raise_os(EINVAL, "the record of a side file is too short", self->path);
+        return raise_os(EBADMSG, "the record of a side file is too short", self->path);
     }
     memcpy(&side, view->body, sizeof side);
     if (side.bytes > SIDE_BYTES_MAX) {
-        return raise_os(EINVAL, "the record of a side file is damaged", self->path);
+        return raise_os(EBADMSG, "the record of a side file is damaged", self->path);
     }
     PyObject *payload = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)side.bytes);
     if (payload != NULL && ring_side_read(self->folder, &side, PyBytes_AS_STRING(payload)) == -1) {
@@ -407,7 +420,7 @@ static bool append_batch(Ring *self, PyObject *list, const struct ring_view *vie
             memcpy(&length, at, sizeof length);
         }
         if ((size_t)(end - at) < sizeof length || (size_t)(end - at) - sizeof length < length) {
-            raise_os(EINVAL, "the inner lengths of a batch exceed its record", self->path);
+            raise_os(EBADMSG, "the inner lengths of a batch exceed its record", self->path);
             return false;
         }
         if (!append(list, view, PyBytes_FromStringAndSize((const char *)at + 4, length), with_token)) {
@@ -472,7 +485,7 @@ static PyObject *take_records(Ring *self, Py_ssize_t records_max, bool with_toke
     }
     if (result == RING_CORRUPT && list != NULL && PyList_GET_SIZE(list) == 0) {
         Py_CLEAR(list);
-        raise_os(EINVAL, "a record's tag or length does not fit its place: the ring is damaged", self->path);
+        raise_os(EBADMSG, "a record's tag or length does not fit its place: the ring is damaged", self->path);
     }
     ring_advance_left(&self->ring);
     ring_maintain(&self->ring, ring_now_us());
@@ -571,7 +584,7 @@ static PyObject *Ring_watch_fd(Ring *self, PyObject *arg) {
         return NULL;
     }
     if (result == -1 && !self->closed) {
-        return raise_os(error == EINVAL ? EBADF : error, "the epoll set cannot be watched", self->path);
+        return raise_os(error, "the epoll set cannot be watched", self->path);
     }
     Py_RETURN_NONE;
 }
@@ -665,7 +678,7 @@ static PyMethodDef ring_methods[] = {
     CALL("create", Ring_create, METH_VARARGS | METH_KEYWORDS | METH_STATIC),
     CALL("attach", Ring_attach, METH_O | METH_STATIC),
     CALL("close", Ring_close, METH_NOARGS),
-    CALL("try_send", Ring_try_send, METH_VARARGS),
+    CALL("try_send", Ring_try_send, METH_FASTCALL),
     CALL("send", Ring_send, METH_VARARGS | METH_KEYWORDS),
     CALL("send_batch", Ring_send_batch, METH_VARARGS | METH_KEYWORDS),
     CALL("send_large", Ring_send_large, METH_VARARGS | METH_KEYWORDS),
@@ -697,25 +710,7 @@ static PyType_Spec ring_spec = {
     .slots = ring_slots,
 };
 
-static PyObject *identity_is_dead(PyObject *module, PyObject *arg) {
-    unsigned long long identity = PyLong_AsUnsignedLongLong(arg);
-    (void)module;
-    return PyErr_Occurred() ? NULL : PyBool_FromLong(ring_identity_is_dead(identity));
-}
-
-static PyObject *own_identity(PyObject *module, PyObject *unused) {
-    (void)module;
-    (void)unused;
-    return PyLong_FromUnsignedLongLong(ring_own_identity());
-}
-
-static PyMethodDef module_methods[] = {
-    {"identity_is_dead", identity_is_dead, METH_O, NULL},
-    {"own_identity", own_identity, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyModuleDef ring_module = {PyModuleDef_HEAD_INIT, .m_name = "_ring", .m_size = -1, .m_methods = module_methods};
+static PyModuleDef ring_module = {PyModuleDef_HEAD_INIT, .m_name = "_ring", .m_size = -1};
 
 PyMODINIT_FUNC PyInit__ring(void) {
     PyObject *module = PyModule_Create(&ring_module);

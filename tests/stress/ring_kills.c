@@ -77,6 +77,9 @@ static bool is_whole(const struct ring_view *view, uint64_t *id) {
         if (word != mix(*id + i)) {
             return false;
         }
+        if (i % 32 == 1) {
+            RING_POINT();
+        }
     }
     return view->length == 8 * words_of(*id) && view->target == (uint32_t)*id;
 }
@@ -135,7 +138,9 @@ static void survive_producing(void) {
 static void consume_some(struct ring *r, enum seen who) {
     struct ring_view view;
     for (int i = 0; i < 16 && ring_take(r, &view) == RING_OK; i++) {
+        RING_POINT(); /* a consumer holds its claim while it works: let some die here */
         book(&view, who);
+        RING_POINT();
         ring_done(r, view.seq);
     }
     ring_advance_left(r);

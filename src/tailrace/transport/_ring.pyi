@@ -4,12 +4,6 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 HAVE_FUTEX: bool
 
-# The calling process as one number: its start time and its pid; 0 where /proc cannot be read.
-def own_identity() -> int: ...
-
-# Whether no thread of that process can run any more; a pid given to a new process does not count as alive.
-def identity_is_dead(identity: int) -> bool: ...
-
 @final
 class Ring:
     # One inbox ring: many producers, one consumer (or several claiming consumers).

@@ -1,21 +1,35 @@
 /* The innermost loops of a worker: filing the bundles of a batch under their destinations.
  *
- * Called by tailrace/worker/outlet.py, which has the same loops in Python for machines without a compiler; a test holds
- * the two equal. Everything here works on plain Python lists under the GIL and keeps no state.
+ * Called by tailrace/worker/filing.py, which has the same loops in Python for machines without a compiler; a test
+ * holds the two equal. Everything here works on plain Python lists under the GIL and keeps no state.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
 
 #define MULTIPLIER 0x9E3779B97F4A7C15ULL
-#define DESTS_ON_STACK 64
 
-/* The columns of one outbox, borrowed from the caller's tuple. */
+/* The columns of one outbox, borrowed from the caller's tuple, and where the bundle at hand stands in it. */
 typedef struct {
     PyObject *values, *sizes, *roots, *incs, *lineages;
     uint64_t tag;
-    Py_ssize_t filed; /* values of the bundle at hand */
+    Py_ssize_t filed; /* values of the piece at hand */
+    uint64_t pieces;  /* pieces of the bundle closed so far; a large bundle is cut */
+    int touched;
 } Box;
+
+/* The bundle being filed, and the boxes that got some of it. */
+typedef struct {
+    PyObject *root, *inc;
+    uint64_t parent, total;
+    Py_ssize_t touched_count;
+} Bundle;
+
+typedef struct {
+    Box *boxes;
+    Py_ssize_t *touched;
+    Py_ssize_t n, piece_max;
+} Filing;
 
 static uint64_t mix(uint64_t lineage, uint64_t tag)
 {
@@ -48,7 +62,7 @@ static int read_boxes(PyObject *columns, PyObject *tags, Box *boxes, Py_ssize_t 
             }
         }
         boxes[i] = (Box){PyTuple_GET_ITEM(row, 0), PyTuple_GET_ITEM(row, 1), PyTuple_GET_ITEM(row, 2),
-                         PyTuple_GET_ITEM(row, 3), PyTuple_GET_ITEM(row, 4), 0, 0};
+                         PyTuple_GET_ITEM(row, 3), PyTuple_GET_ITEM(row, 4), 0, 0, 0, 0};
         boxes[i].tag = PyLong_AsUnsignedLongLong(PyList_GET_ITEM(tags, i));
         if (boxes[i].tag == (uint64_t)-1 && PyErr_Occurred()) {
             return -1;
@@ -57,37 +71,55 @@ static int read_boxes(PyObject *columns, PyObject *tags, Box *boxes, Py_ssize_t 
     return 0;
 }
 
-/* Close the bundle at hand in every box that got some of it; gives the XOR of the new lineages. */
-static int close_bundle(Box *boxes, Py_ssize_t n, PyObject *root, PyObject *inc, uint64_t parent, uint64_t *total)
+/* Give the values filed since the last piece a head of their own. */
+static int close_piece(Box *box, Bundle *bundle)
 {
-    *total = 0;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        Box *box = &boxes[i];
-        if (box->filed == 0) {
-            continue;
-        }
-        uint64_t lineage = mix(parent, box->tag);
-        *total ^= lineage;
-        if (append_new(box->sizes, PyLong_FromSsize_t(box->filed)) < 0 || PyList_Append(box->roots, root) < 0 ||
-            PyList_Append(box->incs, inc) < 0 || append_new(box->lineages, PyLong_FromUnsignedLongLong(lineage)) < 0) {
-            return -1;
-        }
-        box->filed = 0;
+    uint64_t lineage = mix(bundle->parent, box->tag);
+    if (box->pieces > 0) {
+        lineage = mix(lineage, box->pieces);
     }
+    bundle->total ^= lineage;
+    if (append_new(box->sizes, PyLong_FromSsize_t(box->filed)) < 0 || PyList_Append(box->roots, bundle->root) < 0 ||
+        PyList_Append(box->incs, bundle->inc) < 0 ||
+        append_new(box->lineages, PyLong_FromUnsignedLongLong(lineage)) < 0) {
+        return -1;
+    }
+    box->filed = 0;
+    box->pieces++;
     return 0;
 }
 
-static int file_value(Box *boxes, Py_ssize_t n, PyObject *dest, PyObject *value)
+static int file_value(Filing *f, Bundle *bundle, PyObject *dest, PyObject *value)
 {
     Py_ssize_t at = PyLong_AsSsize_t(dest);
-    if (at < 0 || at >= n) {
+    if (at < 0 || at >= f->n) {
         if (!PyErr_Occurred()) {
             PyErr_Format(PyExc_IndexError, "no outbox %zd", at);
         }
         return -1;
     }
-    boxes[at].filed++;
-    return PyList_Append(boxes[at].values, value);
+    Box *box = &f->boxes[at];
+    if (!box->touched) {
+        box->touched = 1;
+        f->touched[bundle->touched_count++] = at;
+    }
+    if (PyList_Append(box->values, value) < 0) {
+        return -1;
+    }
+    return ++box->filed == f->piece_max ? close_piece(box, bundle) : 0;
+}
+
+static int close_bundle(Filing *f, Bundle *bundle)
+{
+    for (Py_ssize_t i = 0; i < bundle->touched_count; i++) {
+        Box *box = &f->boxes[f->touched[i]];
+        if (box->filed > 0 && close_piece(box, bundle) < 0) {
+            return -1;
+        }
+        box->pieces = 0;
+        box->touched = 0;
+    }
+    return 0;
 }
 
 /* The columns of a batch, checked to be of the lengths they must have. */
@@ -123,24 +155,25 @@ static int check_origin(Origin *o)
     return 0;
 }
 
-static int file_all(Origin *o, Box *boxes, Py_ssize_t n, PyObject *xors)
+static int file_all(Filing *f, Origin *o, PyObject *xors)
 {
     Py_ssize_t at = 0;
     for (Py_ssize_t b = 0; b < o->bundles; b++) {
+        Bundle bundle = {PyList_GET_ITEM(o->roots, b), PyList_GET_ITEM(o->incs, b), 0, 0, 0};
+        bundle.parent = PyLong_AsUnsignedLongLong(PyList_GET_ITEM(o->lineages, b));
+        if (bundle.parent == (uint64_t)-1 && PyErr_Occurred()) {
+            return -1;
+        }
         Py_ssize_t size = o->sizes == Py_None ? 1 : PyLong_AsSsize_t(PyList_GET_ITEM(o->sizes, b));
         for (Py_ssize_t end = at + size; at < end; at++) {
-            if (file_value(boxes, n, PyList_GET_ITEM(o->dests, at), PyList_GET_ITEM(o->values, at)) < 0) {
+            if (file_value(f, &bundle, PyList_GET_ITEM(o->dests, at), PyList_GET_ITEM(o->values, at)) < 0) {
                 return -1;
             }
         }
-        uint64_t parent = PyLong_AsUnsignedLongLong(PyList_GET_ITEM(o->lineages, b)), total;
-        if (parent == (uint64_t)-1 && PyErr_Occurred()) {
+        if (close_bundle(f, &bundle) < 0) {
             return -1;
         }
-        if (close_bundle(boxes, n, PyList_GET_ITEM(o->roots, b), PyList_GET_ITEM(o->incs, b), parent, &total) < 0) {
-            return -1;
-        }
-        PyObject *item = PyLong_FromUnsignedLongLong(total);
+        PyObject *item = PyLong_FromUnsignedLongLong(bundle.total);
         if (item == NULL) {
             return -1;
         }
@@ -153,30 +186,30 @@ static PyObject *file_bundles(PyObject *module, PyObject *args)
 {
     (void)module;
     Origin o;
+    Filing f;
     PyObject *columns, *tags;
-    if (!PyArg_ParseTuple(args, "O!O!OO!O!O!O!O!", &PyList_Type, &o.values, &PyList_Type, &o.dests, &o.sizes, &PyList_Type,
-                          &o.roots, &PyList_Type, &o.incs, &PyList_Type, &o.lineages, &PyList_Type, &columns, &PyList_Type,
-                          &tags) ||
+    if (!PyArg_ParseTuple(args, "O!O!OO!O!O!O!O!n", &PyList_Type, &o.values, &PyList_Type, &o.dests, &o.sizes,
+                          &PyList_Type, &o.roots, &PyList_Type, &o.incs, &PyList_Type, &o.lineages, &PyList_Type,
+                          &columns, &PyList_Type, &tags, &f.piece_max) ||
         check_origin(&o) < 0) {
         return NULL;
     }
-    Py_ssize_t n = PyList_GET_SIZE(columns);
-    if (PyList_GET_SIZE(tags) != n) {
-        PyErr_SetString(PyExc_ValueError, "a tag per outbox is needed");
+    f.n = PyList_GET_SIZE(columns);
+    if (PyList_GET_SIZE(tags) != f.n || f.piece_max < 1) {
+        PyErr_SetString(PyExc_ValueError, "a tag per outbox and a positive piece_max are needed");
         return NULL;
     }
-    Box small[DESTS_ON_STACK], *boxes = n <= DESTS_ON_STACK ? small : PyMem_Malloc((size_t)n * sizeof(Box));
-    if (boxes == NULL) {
-        return PyErr_NoMemory();
-    }
+    f.boxes = PyMem_Malloc((size_t)(f.n + 1) * sizeof(Box));
+    f.touched = PyMem_Malloc((size_t)(f.n + 1) * sizeof(Py_ssize_t));
     PyObject *xors = NULL;
-    if (read_boxes(columns, tags, boxes, n) == 0 && (xors = PyList_New(o.bundles)) != NULL &&
-        file_all(&o, boxes, n, xors) < 0) {
+    if (f.boxes == NULL || f.touched == NULL) {
+        PyErr_NoMemory();
+    } else if (read_boxes(columns, tags, f.boxes, f.n) == 0 && (xors = PyList_New(o.bundles)) != NULL &&
+               file_all(&f, &o, xors) < 0) {
         Py_CLEAR(xors);
     }
-    if (boxes != small) {
-        PyMem_Free(boxes);
-    }
+    PyMem_Free(f.boxes);
+    PyMem_Free(f.touched);
     return xors;
 }
 
@@ -207,34 +240,10 @@ static PyObject *file_values(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *derive(PyObject *module, PyObject *args)
-{
-    (void)module;
-    PyObject *lineages;
-    unsigned long long tag;
-    if (!PyArg_ParseTuple(args, "O!K", &PyList_Type, &lineages, &tag)) {
-        return NULL;
-    }
-    Py_ssize_t count = PyList_GET_SIZE(lineages);
-    PyObject *derived = PyList_New(count);
-    for (Py_ssize_t i = 0; derived != NULL && i < count; i++) {
-        uint64_t lineage = PyLong_AsUnsignedLongLong(PyList_GET_ITEM(lineages, i));
-        PyObject *item = PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong(mix(lineage, tag));
-        if (item == NULL) {
-            Py_CLEAR(derived);
-            break;
-        }
-        PyList_SET_ITEM(derived, i, item);
-    }
-    return derived;
-}
-
 static PyMethodDef methods[] = {
     {"file_bundles", file_bundles, METH_VARARGS,
-     "file_bundles(values, dests, sizes, roots, incs, lineages, columns, tags): append each bundle to the columns of its "
-     "destinations; gives the XOR of the derived lineages per bundle."},
-    {"file_values", file_values, METH_VARARGS, "file_values(values, dests, lists): append each value to its list."},
-    {"derive", derive, METH_VARARGS, "derive(lineages, tag): the lineage of each child that goes one way."},
+     "Append each bundle to the columns of its destinations; gives the XOR of the derived lineages per bundle."},
+    {"file_values", file_values, METH_VARARGS, "Append each value to the list of its destination."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tailrace.batch import Batch
 
 
@@ -18,7 +16,7 @@ class Router(Protocol):
 
     several: bool
 
-    def choose(self, values: list[Any], origin: Batch) -> Sequence[Any]:
+    def choose(self, values: list[Any], origin: Batch) -> list[Any]:
         """Give a task index (or, if ``several``, a tuple of them) for each value.
 
         ``origin`` holds the roots of the bundles that the values came from, for rules that go by them.

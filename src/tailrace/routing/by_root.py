@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tailrace.batch import mix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tailrace.batch import Batch
 
 _TAG = 0x5851F42D4C957F2D
@@ -27,7 +25,7 @@ class ByRoot:
     def __init__(self, tasks: int) -> None:
         self._tasks = tasks
 
-    def choose(self, values: list[Any], origin: Batch) -> Sequence[int]:
+    def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Give all values of a root its task."""
         n = self._tasks
         if n == 1:

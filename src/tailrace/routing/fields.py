@@ -63,7 +63,7 @@ class Fields:
         count = max(key_groups, tasks)
         self._table = _Table([group * tasks // count for group in range(count)])
 
-    def choose(self, values: list[Any], origin: Batch) -> Sequence[int]:
+    def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Look every key's task up."""
         del origin
         keys = values if self._key is None else map(self._key, values)

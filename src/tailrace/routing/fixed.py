@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from tailrace.batch import Batch
 
@@ -24,7 +24,7 @@ class All:
     def __init__(self, tasks: int) -> None:
         self._everyone = tuple(range(tasks))
 
-    def choose(self, values: list[Any], origin: Batch) -> Sequence[tuple[int, ...]]:
+    def choose(self, values: list[Any], origin: Batch) -> list[tuple[int, ...]]:
         """Name every task for each value."""
         del origin
         return [self._everyone] * len(values)
@@ -39,7 +39,7 @@ class Direct:
         self._edge = edge
         self._tasks = tasks
 
-    def choose(self, values: list[Any], origin: Batch) -> Sequence[int]:
+    def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Read the task off each value and leave the bare values in place."""
         del origin
         for value in values:
@@ -65,7 +65,7 @@ class Custom:
         self._fn = fn
         self._tasks = tasks
 
-    def choose(self, values: list[Any], origin: Batch) -> Sequence[tuple[int, ...]]:
+    def choose(self, values: list[Any], origin: Batch) -> list[tuple[int, ...]]:
         """Ask the function for each value."""
         del origin
         return [self._checked(value) for value in values]

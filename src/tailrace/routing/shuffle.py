@@ -22,7 +22,7 @@ class Shuffle:
         self._targets = list(targets)
         self._at = start % len(targets)
 
-    def choose(self, values: list[Any], origin: Batch) -> Sequence[int]:
+    def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Deal the values out in turn."""
         del origin
         targets, at = self._targets, self._at

@@ -1,7 +1,6 @@
 """From a task's outputs to its outboxes: asks the edge's routing rule and files each bundle under its destination.
 
 Each bundle that is filed gets a lineage of its own, derived from its parent's; the XOR of those goes to the ledger.
-These loops are the hottest of the runtime after the user's own.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from operator import xor
 from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import Batch, mix
+
+from .filing import file_bundles, file_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 #: A bundle of more values is cut, so that no frame grows without bound.
 BUNDLE_VALUES_MAX = 256
-_M64 = (1 << 64) - 1
-_MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 class Outlet:
@@ -49,94 +48,12 @@ class Outlet:
         if self._router.several:
             values, sizes, dests = _spread(values, sizes, dests)
         if not origin.lineages:
-            self._file_untracked(values, dests)
+            file_values(values, dests, [box.values for box in self.boxes])
             return []
-        if len(self.boxes) == 1:
-            return self._file_to_one(origin, values, sizes)
-        if sizes is None:
-            return self._file_singles(origin, values, dests)
-        return self._file_bundles(origin, values, sizes, dests)
-
-    def _file_untracked(self, values: list[Any], dests: Sequence[int]) -> None:
-        boxes = self.boxes
-        if len(boxes) == 1:
-            boxes[0].values.extend(values)
-            return
-        appends = [box.values.append for box in boxes]
-        for value, dest in zip(values, dests, strict=True):
-            appends[dest](value)
-
-    def _file_to_one(self, origin: Batch, values: list[Any], sizes: Sizes) -> list[int]:
-        """Every bundle goes the same way, so columns are taken over whole."""
-        box, tag = self.boxes[0], self._tags[0]
-        if sizes is not None and (min(sizes) == 0 or max(sizes) > BUNDLE_VALUES_MAX):
-            return self._file_bundles(origin, values, sizes, [0] * len(values))
-        derived = [(x := ((lineage ^ tag) * _MULTIPLIER) & _M64) ^ (x >> 29) for lineage in origin.lineages]
-        box.values.extend(values)
-        box.sizes.extend([1] * len(values) if sizes is None else sizes)
-        box.roots.extend(origin.roots)
-        box.incs.extend(origin.incs)
-        box.lineages.extend(derived)
-        return derived
-
-    def _file_singles(self, origin: Batch, values: list[Any], dests: Sequence[int]) -> list[int]:
-        boxes, tags = self.boxes, self._tags
-        derived = [
-            (x := ((lineage ^ tags[dest]) * _MULTIPLIER) & _M64) ^ (x >> 29)
-            for lineage, dest in zip(origin.lineages, dests, strict=True)
-        ]
-        for value, dest, root, inc, lineage in zip(values, dests, origin.roots, origin.incs, derived, strict=True):
-            box = boxes[dest]
-            box.values.append(value)
-            box.sizes.append(1)
-            box.roots.append(root)
-            box.incs.append(inc)
-            box.lineages.append(lineage)
-        return derived
-
-    def _file_bundles(self, origin: Batch, values: list[Any], sizes: list[int], dests: Sequence[int]) -> list[int]:
-        boxes, tags = self.boxes, self._tags
-        pairs = iter(zip(dests, values, strict=True))
-        xors = []
-        for size, root, inc, parent in zip(sizes, origin.roots, origin.incs, origin.lineages, strict=True):
-            groups: dict[int, list[Any]] = {}
-            for dest, value in islice(pairs, size):
-                group = groups.get(dest)
-                if group is None:
-                    groups[dest] = [value]
-                else:
-                    group.append(value)
-            total = 0
-            for dest, group in groups.items():
-                x = ((parent ^ tags[dest]) * _MULTIPLIER) & _M64
-                x ^= x >> 29
-                box = boxes[dest]
-                if len(group) > BUNDLE_VALUES_MAX:
-                    total ^= _file_cut(box, group, root, inc, x)
-                    continue
-                total ^= x
-                box.values.extend(group)
-                box.sizes.append(len(group))
-                box.roots.append(root)
-                box.incs.append(inc)
-                box.lineages.append(x)
-            xors.append(total)
-        return xors
-
-
-def _file_cut(box: Outbox, group: list[Any], root: int, inc: int, lineage: int) -> int:
-    """File a large bundle in pieces, each with a lineage of its own."""
-    total = 0
-    for begin in range(0, len(group), BUNDLE_VALUES_MAX):
-        piece = group[begin : begin + BUNDLE_VALUES_MAX]
-        derived = mix(lineage, begin + 1)
-        total ^= derived
-        box.values.extend(piece)
-        box.sizes.append(len(piece))
-        box.roots.append(root)
-        box.incs.append(inc)
-        box.lineages.append(derived)
-    return total
+        columns = [(box.values, box.sizes, box.roots, box.incs, box.lineages) for box in self.boxes]
+        return file_bundles(
+            values, dests, sizes, origin.roots, origin.incs, origin.lineages, columns, self._tags, BUNDLE_VALUES_MAX
+        )
 
 
 def _spread(values: list[Any], sizes: Sizes, dests: Sequence[Any]) -> tuple[list[Any], list[int], list[int]]:

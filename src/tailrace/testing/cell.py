@@ -1,0 +1,133 @@
+"""A worker without a process: a real WorkerBrain whose mail goes through queues in memory and whose user code runs inline.
+
+``inprocess`` gives each cell its turns; how much of its mail a cell takes in per turn is drawn from the run's random source.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from tailrace import protocol
+from tailrace.topology.operators import TaskContext
+from tailrace.transport import codec
+from tailrace.worker.brain import WorkerBrain
+from tailrace.worker.task import CloseWork, TickWork, Work
+
+from .virtual_time import AwaitedWork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from tailrace.clock import FakeClock
+    from tailrace.topology.operators import OperatorSpec
+
+#: Messages that may be under way from one worker to another; a full way pushes back, as a full ring does.
+MAIL_MESSAGES_MAX = 64
+_PIECES_PER_TURN_MAX = 8
+
+
+class Cell:
+    """One worker of a run in process."""
+
+    def __init__(self, slot: int, attempt: int, clock: FakeClock, find: Callable[[int, int], Cell | None]) -> None:
+        self.brain = WorkerBrain(slot, attempt, clock, self._send, self._context_of)
+        self.orders: deque[protocol.FromCoordinator] = deque()
+        self.mail: dict[tuple[int, int], deque[bytes]] = {}
+        self._clock = clock
+        self._find = find
+        self._awaited = AwaitedWork(clock)
+
+    # -- mail ----------------------------------------------------------------------------------------------------
+
+    def _send(self, slot: int, message: bytes) -> bool:
+        peer = self.brain.peers.get(slot)
+        target = self._find(slot, peer.attempt) if peer is not None else None
+        if target is None:
+            return False  # no such worker any more, as a broken connection
+        way = target.mail.setdefault((self.brain.slot, self.brain.attempt), deque())
+        if len(way) >= MAIL_MESSAGES_MAX:
+            return False
+        way.append(message)
+        return True
+
+    def _context_of(self, spec: OperatorSpec, task: int, tasks: int) -> TaskContext:
+        def emit_to_driver(values: Any) -> None:
+            self.brain.control_out.append(protocol.Collected(spec.name, task, codec.dumps(values)))
+
+        logger = logging.Logger(f"tailrace.operator.{spec.name}.{task}", logging.INFO)
+        logger.addHandler(_ToOrders(self.brain, spec.name, task))
+        return TaskContext(spec.name, task, tasks, "in-process", logger, self._clock, emit_to_driver)
+
+    # -- turns ---------------------------------------------------------------------------------------------------
+
+    def turn(self, rng: Random) -> bool:
+        """Take in some mail, do some work, send what is due. True when there was anything of that."""
+        moved = self._take_in(rng)
+        for work in self._awaited.take():
+            self.brain.finish(work)
+            moved = True
+        idle = self._work(rng.randint(1, _PIECES_PER_TURN_MAX))
+        self.brain.flush(idle=idle)
+        self.brain.on_time()
+        return moved or not idle
+
+    def _take_in(self, rng: Random) -> bool:
+        waiting = bool(self.orders)
+        for _ in range(rng.randint(0, len(self.orders))):
+            self.brain.on_control(self.orders.popleft())
+        ways = [way for way in self.mail.values() if way]
+        rng.shuffle(ways)
+        for way in ways:
+            for _ in range(rng.randint(0, len(way))):
+                self.brain.on_message(way.popleft())
+        return waiting or bool(ways)
+
+    def _work(self, pieces_max: int) -> bool:
+        for _ in range(pieces_max):
+            work = self.brain.next_work()
+            if work is None:
+                return True
+            if work.task.mode == "async" and not isinstance(work, TickWork | CloseWork):
+                self._awaited.submit(work)
+            else:
+                self._run(work)
+                self.brain.finish(work)
+        return False
+
+    def _run(self, work: Work) -> None:
+        begun_ns = self._clock.now_ns()
+        try:
+            work.run()
+        except Exception as error:  # noqa: BLE001 - handed to the brain, which ends the query
+            work.error = error
+        # What a value costs decides how batches are cut, so it comes from the fake clock, and is not nothing.
+        work.took_ns = max(len(work.batch), self._clock.now_ns() - begun_ns)
+
+    def next_ns(self) -> int:
+        """When this worker has something to do if no message comes."""
+        due_ns = self._clock.now_ns() + max(1, self.brain.wait_us()) * 1000
+        timer_ns = self._awaited.next_timer_ns()
+        return due_ns if timer_ns is None else min(due_ns, timer_ns)
+
+    def close(self) -> None:
+        """Let go of what user code holds open."""
+        self._awaited.close()
+        self.brain.close()
+
+
+class _ToOrders(logging.Handler):
+    """Sends what an operator logs to the coordinator."""
+
+    def __init__(self, brain: WorkerBrain, operator: str, task: int) -> None:
+        super().__init__()
+        self._brain = brain
+        self._operator = operator
+        self._task = task
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand one record over."""
+        line = protocol.LogLine(record.levelno, self._operator, self._task, record.getMessage())
+        self._brain.control_out.append(line)

@@ -1,0 +1,260 @@
+"""A whole query in one thread: the real brains of coordinator and workers, queues in memory, a clock moved by hand.
+
+No socket, no thread, no process; the same seed gives the same interleaving. ``run`` takes a flow to its end; ``InProcess`` is
+for tests that look in between, move the clock, or lose a worker on purpose.
+"""
+
+from __future__ import annotations
+
+import platform
+import random
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from tailrace import protocol
+from tailrace.clock import FakeClock
+from tailrace.config import Policy, Settings
+from tailrace.coordinator.brain import CoordinatorBrain
+from tailrace.coordinator.deployment import deal_partitions
+from tailrace.coordinator.explain import explain
+from tailrace.topology.plan import make_plan
+from tailrace.version import __version__
+from tailrace.worker.build import Program
+
+from .cell import Cell
+from .connectors import Written
+from .errors import EndlessError, StalledError
+from .result import Result
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from tailrace.topology.graph import Topology
+
+_NS_PER_S = 1_000_000_000
+#: The clock moves at most so far at once, so that nothing timed is overstepped by much.
+_STEP_NS = 100_000_000
+#: A query in which nothing has moved for so long, on its own clock, is stuck.
+_STALL_S = 3600.0
+
+
+def run(
+    flow: Topology,
+    *,
+    workers: int = 1,
+    policy: Policy | None = None,
+    settings: Settings | None = None,
+    clock: FakeClock | None = None,
+    seed: int = 0,
+    for_s: float | None = None,
+) -> Result:
+    """Run a flow to its end and give what came of it; raises what the query fails with.
+
+    ``for_s`` stops it, drained, after so many seconds of the fake clock: for sources that never end.
+    """
+    endless = [spec.name for spec in flow.operators.values() if spec.kind == "source" and not spec.fn.bounded]
+    if endless and for_s is None:
+        raise EndlessError(f"A run ends with its sources; {endless[0]!r} never ends.", "Pass for_s=..., in seconds.")
+    with InProcess(flow, workers=workers, policy=policy, settings=settings, clock=clock, seed=seed) as query:
+        if for_s is not None:
+            query.advance(for_s)
+        return query.stop() if for_s is not None else query.finish()
+
+
+class InProcess:
+    """A query in process that a test takes forward by hand. Use it in a ``with`` block."""
+
+    def __init__(
+        self,
+        flow: Topology,
+        *,
+        workers: int = 1,
+        policy: Policy | None = None,
+        settings: Settings | None = None,
+        clock: FakeClock | None = None,
+        seed: int = 0,
+    ) -> None:
+        flow.validate()
+        policy = policy or Policy()
+        plan = make_plan(flow, chaining=policy.chaining == "on")
+        self.clock = clock or FakeClock()
+        self.brain = CoordinatorBrain(
+            "in-process",
+            Program(plan, policy, settings or Settings()),
+            workers,
+            deal_partitions(plan),
+            platform.python_version(),
+        )
+        self.logs: list[protocol.LogLine] = []
+        self._program = Program(plan, policy, settings or Settings())
+        self._rng = random.Random(seed)  # noqa: S311 - it chooses an order, nothing secret
+        self._sinks = {name: spec.fn for name, spec in flow.operators.items() if spec.kind == "sink"}
+        self._collected: dict[str, list[Any]] = {name: [] for name in self._sinks}
+        self._cells: dict[int, Cell] = {}
+        self._to_coordinator: deque[tuple[int, int, bytes]] = deque()
+        self._slots: dict[int, int] = {}
+        self._connections = 0
+        for slot in range(workers):
+            self._register(slot)
+
+    def __enter__(self) -> Self:
+        self._until_quiet()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for cell in self._cells.values():
+            cell.close()
+
+    # -- what a test does ----------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Let everything happen that can happen without the clock moving."""
+        self._until_quiet()
+        self._raise_if_failed()
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock, letting everything happen when it is due."""
+        self._advance_to(self.clock.now_ns() + int(seconds * _NS_PER_S))
+        self._raise_if_failed()
+
+    def kill(self, slot: int) -> None:
+        """Lose a worker, its state and the mail it has not read; a new one registers in its place."""
+        self._cells.pop(self._lose(slot)).close()
+        self._register(slot)
+
+    def cut_off(self, slot: int) -> None:
+        """Let the coordinator give a worker up, and another take its slot, while the worker itself works on."""
+        self._lose(slot)
+        self._register(slot)
+
+    def finish(self) -> Result:
+        """Go on until all sources have ended and everything of theirs is complete."""
+        still_since_ns, before = self.clock.now_ns(), -1
+        while self.brain.state != "ended":
+            if self._moved() != before:
+                still_since_ns, before = self.clock.now_ns(), self._moved()
+            elif self.clock.now_ns() - still_since_ns > _STALL_S * _NS_PER_S:
+                raise StalledError(
+                    f"For {_STALL_S:.0f} s of its clock nothing has moved in the query.\n{self.explain()}",
+                    "An open-ended TestSource ends with end(); an awaited call that never returns holds its query up.",
+                )
+            self._advance_to(self._next_ns())
+        self._until_quiet()
+        self.brain.close_book(self.clock.now_ns())
+        self._raise_if_failed()
+        return self.result()
+
+    def stop(self) -> Result:
+        """Read nothing more, finish what is open and end."""
+        self.brain.drain(self.clock.now_ns())
+        return self.finish()
+
+    def values(self, sink_name: str | None = None) -> list[Any]:
+        """The values that have arrived at a sink so far."""
+        return self.result().values(sink_name)
+
+    def result(self) -> Result:
+        """What the query has given so far."""
+        progress = [{"name": self._program.plan.name, **each} for each in self.brain.book.recent]
+        names = ("completed", "pending", "replays", "duplicates", "skipped")
+        counters = {name: int(progress[-1][name]) for name in names} if progress else {}
+        counters["read"] = sum(row.get("read", 0) for row in progress[-1]["stages"]) if progress else 0
+        counters["restarts"] = self.brain.restarts
+        counters["refused_messages"] = sum(cell.brain.refused_messages for cell in self._cells.values())
+        return Result(self._collected, progress, counters, self.logs)
+
+    def explain(self) -> str:
+        """Say what runs where."""
+        return explain(self._program, self.brain, "this very process")
+
+    # -- joining and leaving -------------------------------------------------------------------------------------
+
+    def _register(self, slot: int) -> None:
+        self._connections += 1
+        number = self._connections
+        self._slots[number] = slot
+        peer = protocol.Peer(slot, 0, f"node-{slot}", ("in-process", number))
+        register = protocol.Register(slot, number, 0, "in-process", peer, __version__, platform.python_version())
+        self.brain.on_message(number, slot, register, self.clock.now_ns())
+        self._cells[number] = Cell(slot, self.brain.members[slot].attempt, self.clock, self._find)
+
+    def _find(self, slot: int, attempt: int) -> Cell | None:
+        return next(
+            (each for each in self._cells.values() if (each.brain.slot, each.brain.attempt) == (slot, attempt)), None
+        )
+
+    def _lose(self, slot: int) -> int:
+        number = self.brain.members[slot].connection
+        self._slots.pop(number)
+        self._cells[number].orders.clear()
+        self.brain.on_gone(number, self.clock.now_ns())
+        return number
+
+    # -- turns ---------------------------------------------------------------------------------------------------
+
+    def _until_quiet(self) -> None:
+        # Twice, because the last thing a quiet worker does is to hand over what makes work in its own tasks.
+        while self._turn() or self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        cells = list(self._cells.items())
+        self._rng.shuffle(cells)
+        moved = False
+        for number, cell in cells:
+            if not cell.brain.stopped:
+                moved = cell.turn(self._rng) or moved
+            while cell.brain.control_out:
+                line = protocol.encode(cell.brain.control_out.popleft())
+                self._to_coordinator.append((number, cell.brain.slot, line))
+        return self._coordinate() or moved
+
+    def _coordinate(self) -> bool:
+        moved = bool(self._to_coordinator)
+        now_ns = self.clock.now_ns()
+        for _ in range(self._rng.randint(0, len(self._to_coordinator))):
+            number, slot, line = self._to_coordinator.popleft()
+            if number in self._slots:  # else its connection is gone, and what it said with it
+                self.brain.on_message(number, slot, protocol.decode_from_worker(line), now_ns)
+        self.brain.tick(now_ns)
+        while self.brain.out:
+            moved = True
+            number, message = self.brain.out.popleft()
+            if number in self._slots:
+                self._cells[number].orders.append(protocol.decode_from_coordinator(protocol.encode(message)))
+        self._hand_to_sinks()
+        return moved
+
+    def _hand_to_sinks(self) -> None:
+        while self.brain.logs:
+            self.logs.append(self.brain.logs.popleft())
+        while self.brain.received:
+            name, values = self.brain.received.popleft()
+            self._collected[name].extend(values.values if isinstance(values, Written) else values)
+            try:
+                self._sinks[name].receive(values)
+            except Exception as error:  # noqa: BLE001 - a user's sink may raise anything
+                self.brain.fail(error)
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def _advance_to(self, until_ns: int) -> None:
+        self._until_quiet()
+        while self.clock.now_ns() < until_ns and self.brain.state != "ended":
+            self.clock.advance(min(self._next_ns(), until_ns) - self.clock.now_ns())
+            self._until_quiet()
+
+    def _next_ns(self) -> int:
+        due_ns = [cell.next_ns() for cell in self._cells.values() if not cell.brain.stopped]
+        return min(due_ns, default=self.clock.now_ns() + _STEP_NS)
+
+    def _moved(self) -> int:
+        return sum(task.tuples_in for cell in self._cells.values() for task in cell.brain.tasks) + len(self._slots)
+
+    def _raise_if_failed(self) -> None:
+        if self.brain.error is not None:
+            raise self.brain.error

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 CANDIDATES = ("turbostream", "metis", "stromax", "round_robin")
 _POLISH_VISITS = 500_000
+_QUICK_POLISH_VISITS = 100_000
 
 
 class Auto:
@@ -96,7 +97,8 @@ class Auto:
         """Mend and polish a candidate; without a running placement its tasks keep its workers where they stay."""
         part = _parts(graph, nodes, placed)
         mend(task_graph, part, limits, slots)
-        polish(task_graph, part, limits, slots, _POLISH_VISITS)
+        large = is_large(task_graph, len(nodes))
+        polish(task_graph, part, limits, slots, _QUICK_POLISH_VISITS if large else _POLISH_VISITS)
         return settle(graph, nodes, part, before) if before else keep_workers(graph, nodes, part, placed)
 
     def _judge(

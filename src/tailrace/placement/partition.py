@@ -41,7 +41,7 @@ class Effort(NamedTuple):
 
 
 THOROUGH = Effort(starts_max=1_000_000, splits_kept=6, passes=8, patience=150)
-QUICK = Effort(starts_max=12, splits_kept=2, passes=3, patience=12)
+QUICK = Effort(starts_max=4, splits_kept=1, passes=3, patience=12)
 
 
 def bisect(

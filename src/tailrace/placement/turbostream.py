@@ -34,7 +34,7 @@ _TRIES_MAX = 4
 _POLISH_VISITS = 3_000_000
 _QUICK_WORK = 1_000_000
 _QUICK_NODES = 128
-_QUICK_POLISH_VISITS = 1_000_000
+_QUICK_POLISH_VISITS = 600_000
 # Consolidation before splitting leaves at least this many parents for each node, so that loads can be evened out.
 _PARENTS_PER_NODE = 4
 

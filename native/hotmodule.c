@@ -1,7 +1,8 @@
-/* The innermost loops of a worker: filing the bundles of a batch under their destinations.
+/* The innermost loops of a worker: filing the bundles of a batch under their destinations, keeping the ledger of open
+ * roots, counting latencies.
  *
- * Called by tailrace/worker/filing.py, which has the same loops in Python for machines without a compiler; a test
- * holds the two equal. Everything here works on plain Python lists under the GIL and keeps no state.
+ * tailrace/hot.py has the same loops in Python for machines without a compiler; a test holds the two equal. Everything
+ * here works on plain Python lists and dicts under the GIL and keeps no state.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -240,10 +241,171 @@ static PyObject *file_values(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* An open root in the ledger is a list; these are its places (tailrace/acking/ledger.py has the same). */
+enum { OPEN_XOR, OPEN_INC, OPEN_DUE, OPEN_SENT, OPEN_GIVEN, OPEN_INDEX, OPEN_PLACES };
+
+static PyObject *new_open(PyObject *xor, PyObject *inc, PyObject *due, PyObject *sent, PyObject *given, Py_ssize_t index)
+{
+    PyObject *number = PyLong_FromSsize_t(index), *entry = number == NULL ? NULL : PyList_New(OPEN_PLACES);
+    if (entry == NULL) {
+        Py_XDECREF(number);
+        return NULL;
+    }
+    PyObject *places[] = {xor, inc, due, sent, given};
+    for (int i = 0; i < OPEN_INDEX; i++) {
+        Py_INCREF(places[i]);
+        PyList_SET_ITEM(entry, i, places[i]);
+    }
+    PyList_SET_ITEM(entry, OPEN_INDEX, number);
+    return entry;
+}
+
+static int append_latency(PyObject *latencies, PyObject *due, long long now_ns)
+{
+    long long due_ns = PyLong_AsLongLong(due);
+    if (due_ns == -1 && PyErr_Occurred()) {
+        return -1;
+    }
+    return append_new(latencies, PyLong_FromLongLong(now_ns - due_ns));
+}
+
+static int enter_one(PyObject *opened, PyObject *root, PyObject *entry)
+{
+    int failed = entry == NULL ? -1 : PyDict_SetItem(opened, root, entry);
+    Py_XDECREF(entry);
+    return failed;
+}
+
+static PyObject *enter(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *opened, *roots, *xors, *dues, *now, *inc, *given;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!O!O!O", &PyDict_Type, &opened, &PyList_Type, &roots, &PyList_Type, &xors,
+                          &PyList_Type, &dues, &PyLong_Type, &now, &PyLong_Type, &inc, &given)) {
+        return NULL;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(roots);
+    if (PyList_GET_SIZE(xors) != count || PyList_GET_SIZE(dues) != count) {
+        PyErr_SetString(PyExc_ValueError, "columns must agree in length");
+        return NULL;
+    }
+    long long now_ns = PyLong_AsLongLong(now);
+    PyObject *latencies = PyErr_Occurred() ? NULL : PyList_New(0);
+    for (Py_ssize_t i = 0; latencies != NULL && i < count; i++) {
+        PyObject *xor = PyList_GET_ITEM(xors, i), *due = PyList_GET_ITEM(dues, i);
+        int open = PyObject_IsTrue(xor);
+        int failed = open < 0 ? -1
+                     : open   ? enter_one(opened, PyList_GET_ITEM(roots, i), new_open(xor, inc, due, now, given, i))
+                              : append_latency(latencies, due, now_ns);
+        if (failed) {
+            Py_CLEAR(latencies);
+        }
+    }
+    return latencies;
+}
+
+/* XOR an ack into an open root; done when nothing is left of it. */
+static int settle_one(PyObject *opened, PyObject *root, PyObject *inc, PyObject *xor, PyObject *latencies,
+                      long long now_ns)
+{
+    PyObject *entry = PyDict_GetItemWithError(opened, root);
+    if (entry == NULL) {
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    if (!PyList_CheckExact(entry) || PyList_GET_SIZE(entry) != OPEN_PLACES) {
+        PyErr_SetString(PyExc_TypeError, "an open root must be a list of six");
+        return -1;
+    }
+    int same = PyObject_RichCompareBool(PyList_GET_ITEM(entry, OPEN_INC), inc, Py_EQ);
+    if (same <= 0) {
+        return same;
+    }
+    uint64_t before = PyLong_AsUnsignedLongLong(PyList_GET_ITEM(entry, OPEN_XOR));
+    uint64_t left = before ^ PyLong_AsUnsignedLongLong(xor);
+    if (PyErr_Occurred()) {
+        return -1;
+    }
+    if (left != 0) {
+        PyObject *number = PyLong_FromUnsignedLongLong(left);
+        return number == NULL ? -1 : PyList_SetItem(entry, OPEN_XOR, number);
+    }
+    if (append_latency(latencies, PyList_GET_ITEM(entry, OPEN_DUE), now_ns) < 0) {
+        return -1;
+    }
+    return PyDict_DelItem(opened, root);
+}
+
+static PyObject *settle(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *opened, *roots, *incs, *xors;
+    long long now_ns;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!L", &PyDict_Type, &opened, &PyList_Type, &roots, &PyList_Type, &incs,
+                          &PyList_Type, &xors, &now_ns)) {
+        return NULL;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(roots);
+    if (PyList_GET_SIZE(incs) != count || PyList_GET_SIZE(xors) != count) {
+        PyErr_SetString(PyExc_ValueError, "columns must agree in length");
+        return NULL;
+    }
+    PyObject *latencies = PyList_New(0);
+    for (Py_ssize_t i = 0; latencies != NULL && i < count; i++) {
+        if (settle_one(opened, PyList_GET_ITEM(roots, i), PyList_GET_ITEM(incs, i), PyList_GET_ITEM(xors, i), latencies,
+                       now_ns) < 0) {
+            Py_CLEAR(latencies);
+        }
+    }
+    return latencies;
+}
+
+/* Five bits below the leading one, over the position of the leading one; tailrace/metrics/histogram.py explains. */
+static long long bucket_of(long long value)
+{
+    if (value <= 0) {
+        return 0;
+    }
+    int shift = 64 - __builtin_clzll((unsigned long long)value) - 6;
+    return shift > 0 ? ((long long)shift << 5) + (value >> shift) : value;
+}
+
+static int count_one(PyObject *counts, long long bucket)
+{
+    PyObject *key = PyLong_FromLongLong(bucket);
+    if (key == NULL) {
+        return -1;
+    }
+    PyObject *found = PyDict_GetItemWithError(counts, key);
+    PyObject *number = PyErr_Occurred() ? NULL : PyLong_FromLongLong((found ? PyLong_AsLongLong(found) : 0) + 1);
+    int failed = number == NULL ? -1 : PyDict_SetItem(counts, key, number);
+    Py_XDECREF(number);
+    Py_DECREF(key);
+    return failed;
+}
+
+static PyObject *count_buckets(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *counts, *values;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &counts, &PyList_Type, &values)) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(values); i++) {
+        long long value = PyLong_AsLongLong(PyList_GET_ITEM(values, i));
+        if ((value == -1 && PyErr_Occurred()) || count_one(counts, bucket_of(value)) < 0) {
+            return NULL;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"file_bundles", file_bundles, METH_VARARGS,
      "Append each bundle to the columns of its destinations; gives the XOR of the derived lineages per bundle."},
     {"file_values", file_values, METH_VARARGS, "Append each value to the list of its destination."},
+    {"enter", enter, METH_VARARGS, "Enter fresh roots into a ledger; gives the latencies of those complete at once."},
+    {"settle", settle, METH_VARARGS, "Take acks into a ledger; gives the latencies of the roots they complete."},
+    {"count_buckets", count_buckets, METH_VARARGS, "Count values into the buckets of a histogram."},
     {NULL, NULL, 0, NULL},
 };
 

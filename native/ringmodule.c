@@ -324,7 +324,9 @@ static PyObject *Ring_send_batch(Ring *self, PyObject *args, PyObject *kwargs) {
     Py_ssize_t count = PyTuple_GET_SIZE(own);
     int64_t bytes = batch_bytes(members, count);
     struct ring_ticket ticket;
-    if (bytes >= 0 && fits(self, (uint64_t)bytes, true)) {
+    if (count == 0) {
+        result = Py_NewRef(Py_True); /* nothing to send, and a claim of nothing could never be ended */
+    } else if (bytes >= 0 && fits(self, (uint64_t)bytes, true)) {
         int reserved = reserve(self, ring_units_for((uint64_t)bytes), timeout_us, &ticket);
         if (reserved == 1) {
             copy_batch(ticket.body, members, count);

@@ -68,7 +68,7 @@ PARTS = {
             "ring_kills.c",
             ["-O2", "-DRING_TEST_POINTS"],
             RING,
-            ["producer 1000", "consumer 1000", "stop 200"],
+            ["producer 1000 100", "consumer 1000 100", "stop 200"],
             ["producer 80", "consumer 80", "stop 8"],
         )
     ],

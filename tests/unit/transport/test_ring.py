@@ -1,0 +1,410 @@
+"""The ring through its Python face, in one process: what goes in comes out, once, in order, and misuse is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from select import EPOLLET, EPOLLIN, epoll
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailrace.transport import ring as face
+from tailrace.transport.segments import Folder, ForeignSegmentError, NoSharedMemoryError
+
+if not face.AVAILABLE:
+    pytest.skip(face.WHY_NOT, allow_module_level=True)
+
+from tailrace.transport._ring import Ring
+
+LONG_US = 20_000_000
+VERSION_AT, PID_NAMESPACE_AT = 8, 24
+
+
+@pytest.fixture
+def folder():
+    made = Folder.make(watched=False)
+    yield made.path
+    made.close()
+
+
+@pytest.fixture
+def ring(folder):
+    made = Ring.create(str(folder / "ring"), 65536)
+    yield made
+    made.close()
+
+
+def test_messages_come_out_once_in_order_with_their_targets(ring):
+    sent = [(i * 3, bytes([i % 256]) * i) for i in range(60)]
+    assert all(ring.try_send(target, payload) for target, payload in sent)
+    assert ring.recv(25) + ring.recv(25) + ring.recv(25) == sent
+    assert ring.recv() == []
+    assert ring.used_bytes == 0
+
+
+def test_any_buffer_can_be_sent(ring):
+    assert ring.try_send(1, bytearray(b"ab")) and ring.try_send(2, memoryview(b"xcdx")[1:3])
+    assert ring.recv() == [(1, b"ab"), (2, b"cd")]
+
+
+def test_a_batch_has_one_head_and_keeps_its_members(ring):
+    assert ring.send_batch(7, [b"a", b"", b"ccc"])
+    assert ring.pending_records == 1
+    assert ring.recv() == [(7, b"a"), (7, b""), (7, b"ccc")]
+
+
+def test_an_empty_batch_sends_nothing(ring):
+    assert ring.send_batch(7, [])
+    assert ring.pending_records == 0
+
+
+def test_a_full_ring_pushes_back_and_goes_on_after_reading(ring):
+    sent = 0
+    while ring.try_send(0, b"x" * 1000):
+        sent += 1
+    assert 50 <= sent <= 65
+    assert not ring.send(0, b"x" * 1000, 1000)
+    assert ring.full_count == 2
+    assert len(ring.recv(1000)) == sent
+    assert ring.try_send(0, b"x" * 1000)
+
+
+def test_a_message_over_a_quarter_is_refused_inline_and_sent_by_a_side_file(ring, folder):
+    large = os.urandom(ring.max_message_bytes + 1)
+    with pytest.raises(ValueError, match="max_message_bytes"):
+        ring.try_send(0, large)
+    assert ring.try_send(1, b"before") and ring.send_large(2, large, 0) and ring.try_send(3, b"after")
+    assert ring.recv() == [(1, b"before"), (2, large), (3, b"after")]
+    assert os.listdir(folder) == ["ring"]
+
+
+def test_large_messages_are_bounded_by_the_ring_not_by_memory(ring):
+    sent = 0
+    while ring.send_large(0, b"x" * 100_000, 0):
+        sent += 1
+    assert sent == 3
+    assert len(ring.recv()) == 3
+
+
+def test_send_waits_for_room_while_another_thread_reads(ring):
+    while ring.try_send(0, b"x" * 1000):
+        pass
+    reader = threading.Timer(0.05, ring.recv, (1000,))
+    reader.start()
+    assert ring.send(1, b"late" * 250, LONG_US)
+    reader.join()
+    assert (1, b"late" * 250) in ring.recv(1000)
+
+
+@pytest.mark.parametrize("strategy", face.Waiting)
+def test_every_strategy_wakes_at_a_record_and_gives_up_at_the_timeout(ring, strategy):
+    ring.set_waiting(int(strategy), 20)
+    assert not ring.wait(2000)
+    other = Ring.attach(ring.path)
+    sender = threading.Timer(0.03, other.try_send, (5, b"news"))
+    sender.start()
+    assert ring.wait(LONG_US)
+    assert ring.recv() == [(5, b"news")]
+    sender.join()
+    other.close()
+
+
+def test_the_bell_wakes_once(ring):
+    ringer = threading.Timer(0.03, ring.bell)
+    ringer.start()
+    assert ring.wait(-1)
+    ringer.join()
+    ring.bell()
+    assert ring.wait(0)
+    assert not ring.wait(0)
+
+
+def test_a_socket_rings_the_bell_through_watch_fd(ring):
+    here, there = socket.socketpair()
+    with here, there, epoll() as watched:
+        watched.register(there, EPOLLIN | EPOLLET)
+        watcher = threading.Thread(target=ring.watch_fd, args=(watched.fileno(),), daemon=True)
+        watcher.start()
+        for _ in range(3):
+            here.send(b"x")
+            assert ring.wait(LONG_US)
+        ring.stop_watching()
+        watcher.join(10)
+        assert not watcher.is_alive()
+
+
+def test_a_signal_handler_runs_during_a_wait(ring):
+    class Woken(Exception):  # noqa: N818
+        pass
+
+    def wake(_number, _frame):
+        raise Woken
+
+    before = signal.signal(signal.SIGALRM, wake)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(Woken):
+            ring.wait(LONG_US)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_closing_ends_a_wait_in_another_thread(folder):
+    ring = Ring.create(str(folder / "ring"), 65536)
+    waiter = threading.Thread(target=ring.wait, args=(-1,))
+    waiter.start()
+    time.sleep(0.05)
+    ring.close()
+    waiter.join(10)
+    assert not waiter.is_alive()
+    with pytest.raises(ValueError, match="closed"):
+        ring.recv()
+
+
+def test_two_threads_may_not_consume_through_one_handle(ring):
+    waiter = threading.Thread(target=ring.wait, args=(LONG_US,))
+    waiter.start()
+    time.sleep(0.05)
+    with pytest.raises(RuntimeError, match="two threads"):
+        ring.recv()
+    ring.bell()
+    waiter.join()
+
+
+def test_claims_are_exclusive_until_done_or_given_back(ring):
+    other = Ring.attach(ring.path)
+    assert ring.try_send(0, b"a") and ring.try_send(0, b"b")
+    [(first, _, payload)] = ring.claim(1)
+    assert payload == b"a"
+    [(second, _, payload)] = other.claim(5)
+    assert payload == b"b"
+    with pytest.raises(ValueError, match="not claimed"):
+        other.done(first)
+    other.give_back(second)
+    ring.done(first)
+    assert [entry[2] for entry in ring.claim(5)] == [b"b"]
+    ring.done(second)
+    assert ring.used_bytes == 0
+    other.close()
+
+
+def test_closing_gives_claims_back(ring):
+    other = Ring.attach(ring.path)
+    assert ring.try_send(3, b"a")
+    assert len(other.claim()) == 1
+    assert ring.recv() == []
+    other.close()
+    assert ring.wait(LONG_US)
+    assert ring.recv() == [(3, b"a")]
+
+
+def test_resizing_keeps_messages_and_respects_the_bound(folder):
+    ring = Ring.create(str(folder / "ring"), 16384, 65536)
+    assert (ring.ring_bytes, ring.ring_bytes_max, ring.max_message_bytes) == (16384, 65536, 4096)
+    sent = [(i, bytes([i]) * 3000) for i in range(4)]
+    assert all(ring.try_send(*message) for message in sent)
+    ring.resize(1 << 30)
+    assert ring.ring_bytes == 65536
+    more = [(i, bytes([i]) * 3000) for i in range(4, 15)]
+    assert all(ring.try_send(*message) for message in more)
+    ring.resize(16384)
+    assert ring.recv() == sent + more
+    assert ring.try_send(1, b"x") and ring.recv() == [(1, b"x")]
+    ring.close()
+
+
+actions = st.one_of(
+    st.tuples(st.just("send"), st.integers(0, 1500)),
+    st.tuples(st.just("batch"), st.lists(st.integers(0, 60), max_size=6)),
+    st.tuples(st.just("large"), st.integers(2000, 5000)),
+    st.tuples(st.just("recv"), st.integers(1, 9)),
+    st.tuples(st.just("resize"), st.integers(1024, 16384)),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(actions, min_size=1, max_size=60))
+def test_a_ring_is_a_bounded_queue(script):
+    folder = Folder.make(watched=False)
+    ring = Ring.create(str(folder.path / "ring"), 6144, 16384)
+    expected: deque[tuple[int, bytes]] = deque()
+    try:
+        for number, (action, argument) in enumerate(script):
+            play(ring, expected, number, action, argument)
+        while expected:
+            drain(ring, expected, 100)
+        assert ring.used_bytes == 0
+    finally:
+        ring.close()
+        folder.close()
+
+
+def play(ring, expected, number, action, argument):
+    fill = bytes([number % 256])
+    if action == "recv":
+        drain(ring, expected, argument)
+    elif action == "resize":
+        ring.resize(argument)
+    elif action == "batch":
+        members = [fill * size for size in argument]
+        if sum(len(member) + 4 for member in members) <= ring.max_message_bytes and ring.send_batch(number, members):
+            expected.extend((number, member) for member in members)
+    elif action == "large" or argument > ring.max_message_bytes:
+        if ring.send_large(number, fill * argument, 0):
+            expected.append((number, fill * argument))
+    elif ring.try_send(number, fill * argument):
+        expected.append((number, fill * argument))
+
+
+def drain(ring, expected, records_max):
+    waiting = bool(expected)
+    got = ring.recv(records_max)
+    assert bool(got) == waiting
+    assert got == [expected.popleft() for _ in got]
+
+
+# ---- what is refused ----
+
+
+def corrupted(folder, ring, at, value):
+    path = str(folder / "copy")
+    with open(ring.path, "rb") as file:
+        image = bytearray(file.read())
+    struct.pack_into("<Q", image, at, value)
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+    os.write(descriptor, image)
+    os.close(descriptor)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "reason"),
+    [
+        (0, 0, "not a ring"),
+        (VERSION_AT, 0x4000000002, "another version"),
+        (VERSION_AT, 0xFFFF00000001, "does not fit"),
+        (PID_NAMESPACE_AT, 12345, "namespace"),
+        (PID_NAMESPACE_AT + 8, 12345, "namespace"),
+    ],
+)
+def test_a_damaged_or_foreign_header_is_refused(folder, ring, at, value, reason):
+    with pytest.raises(OSError, match=reason):
+        Ring.attach(corrupted(folder, ring, at, value))
+
+
+def test_a_link_an_open_mode_and_a_short_file_are_refused(folder, ring):
+    os.symlink(ring.path, folder / "link")
+    with pytest.raises(OSError, match="link"):
+        Ring.attach(str(folder / "link"))
+    os.chmod(ring.path, 0o640)
+    with pytest.raises(OSError, match="other users"):
+        Ring.attach(ring.path)
+    (folder / "short").touch(0o600)
+    with pytest.raises(OSError, match="too short"):
+        Ring.attach(str(folder / "short"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_ring_of_another_user_is_refused(ring):
+    os.chown(ring.path, 12345, -1)
+    with pytest.raises(OSError, match="another user"):
+        Ring.attach(ring.path)
+
+
+def test_a_ring_is_created_exclusively_and_for_its_user_only(folder, ring):
+    assert os.stat(ring.path).st_mode & 0o777 == 0o600
+    with pytest.raises(FileExistsError):
+        Ring.create(ring.path, 65536)
+    with pytest.raises(ValueError, match="64 MiB"):
+        Ring.create(str(folder / "huge"), 1 << 30)
+    assert sorted(os.listdir(folder)) == ["ring"]
+
+
+def test_a_damaged_record_is_an_error_not_a_crash(ring):
+    assert ring.try_send(1, b"hello")
+    head = 8960
+    with open(ring.path, "r+b") as file:
+        file.seek(head + 8)
+        file.write(struct.pack("<Q", 1 << 40))
+    with pytest.raises(OSError, match="damaged") as caught:
+        ring.recv()
+    assert caught.value.errno == errno.EBADMSG
+
+
+# ---- the typed face ----
+
+
+def test_inbox_and_outlet_carry_small_and_large(folder):
+    inbox = face.Inbox(str(folder / "inbox"), 65536, 1 << 20)
+    outlet = face.Outlet(inbox.path)
+    large = os.urandom(300_000)
+    assert outlet.send(1, b"small") and outlet.send(2, large) and outlet.send_batch(3, [b"x", b"y"])
+    assert inbox.wait(LONG_US)
+    assert inbox.receive() == [(1, b"small"), (2, large), (3, b"x"), (3, b"y")]
+    outlet.close()
+    inbox.close()
+
+
+def test_an_inbox_that_producers_find_full_grows_to_a_hundred_messages(folder):
+    inbox = face.Inbox(str(folder / "inbox"), 65536, 1 << 20)
+    outlet = face.Outlet(inbox.path)
+    message = b"x" * 8000
+    for _ in range(400):
+        if not outlet.send(0, message):
+            assert inbox.receive(1000)
+    assert inbox.ring.ring_bytes == pytest.approx(100 * len(message), rel=0.01)
+    outlet.close()
+    inbox.close()
+
+
+def test_shared_inboxes_claim(folder):
+    inbox = face.Inbox(str(folder / "group"))
+    one, two = face.SharedInbox(inbox.path), face.SharedInbox(inbox.path)
+    outlet = face.Outlet(inbox.path)
+    assert outlet.send(1, b"a") and outlet.send(1, b"b")
+    assert one.wait(0)
+    [(token_one, _, first)], [(token_two, _, second)] = one.claim(), two.claim()
+    assert (first, second) == (b"a", b"b")
+    one.give_back(token_one)
+    two.done(token_two)
+    [(again, _, payload)] = one.claim()
+    assert payload == b"a"
+    one.done(again)
+    assert inbox.ring.used_bytes == 0
+    for end in (one, two, outlet, inbox):
+        end.close()
+
+
+def test_errors_are_named(folder):
+    with pytest.raises(NoSharedMemoryError):
+        face.Inbox(str(folder / "no" / "such" / "folder"))
+    (folder / "taken").touch(0o600)
+    with pytest.raises(ForeignSegmentError):
+        face.Inbox(str(folder / "taken"))
+    with pytest.raises(ForeignSegmentError, match="too short"):
+        face.Outlet(str(folder / "taken"))
+
+
+@pytest.mark.parametrize(
+    ("mean_bytes", "ring_bytes", "found_full", "expected_bytes"),
+    [
+        (1000, 1 << 16, True, 100_000),
+        (1000, 1 << 16, False, 1 << 16),
+        (100_000, 1 << 16, True, 1 << 20),
+        (100, 1 << 20, False, 1 << 16),
+        (1000, 200_000, True, 200_000),
+    ],
+)
+def test_the_sizer(mean_bytes, ring_bytes, found_full, expected_bytes):
+    sizer = face.Sizer(1 << 16, 1 << 20)
+    assert not sizer.note(10, 10 * mean_bytes)
+    assert sizer.note(300, 300 * mean_bytes)
+    assert sizer.size(ring_bytes, 5 if found_full else 0) == expected_bytes

@@ -19,7 +19,7 @@ setup(
             optional=True,
         ),
         Extension(
-            "tailrace.worker._hot",
+            "tailrace._hot",
             sources=["native/hotmodule.c"],
             extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"],
             optional=True,

@@ -10,26 +10,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace.batch import OFFSET_BITS, OFFSET_MAX
+from tailrace.batch import OFFSET_BITS, OFFSET_MAX, REPLAY_BITS
 
 if TYPE_CHECKING:
     from tailrace.batch import Batch
 
 GENERATION_BUNDLES = 16_384
+#: What a source that never had to be restarted gives a root at first.
+FIRST_INCARNATION = 1 << REPLAY_BITS
 
 
 class _Generation:
-    __slots__ = ("newest", "outputs", "seen")
+    """Lineages let through in one stretch of time. Kept as they came until someone asks whether one is among them."""
+
+    __slots__ = ("_columns", "_seen", "newest", "outputs", "size")
 
     def __init__(self) -> None:
-        self.seen: set[int] = set()
+        self.size = 0
         self.newest: dict[int, int] = {}
         self.outputs: dict[int, Any] = {}
+        self._columns: list[list[int]] = []
+        self._seen: set[int] = set()
+
+    def add(self, lineages: list[int]) -> None:
+        self._columns.append(lineages)
+        self.size += len(lineages)
 
     def note(self, partition: int, offset: int) -> None:
         """Remember the newest root of a partition; partition 0 is for what hangs on no root and holds nothing back."""
         if partition:
             self.newest[partition] = max(self.newest.get(partition, 0), offset)
+
+    @property
+    def seen(self) -> set[int]:
+        for column in self._columns:
+            self._seen.update(column)
+        self._columns.clear()
+        return self._seen
 
 
 class Guard:
@@ -39,49 +56,47 @@ class Guard:
         self.dropped = 0
         self._generations = [_Generation()]
         self._marks: dict[int, int] = {}
+        #: The last generation in which a replay came; without one, a first incarnation cannot be a duplicate.
+        self._replayed: _Generation | None = None
 
     def __len__(self) -> int:
-        return sum(len(generation.seen) for generation in self._generations)
+        return sum(generation.size for generation in self._generations)
 
     def admit(self, batch: Batch) -> list[bool] | None:
         """Mark which bundles are new; None when all are, which is nearly always."""
-        lineages, roots = batch.lineages, batch.roots
-        self._rotate()
+        roots, incs = batch.roots, batch.incs
+        if self._generations[-1].size >= GENERATION_BUNDLES:
+            self._generations.append(_Generation())
         current = self._generations[-1]
+        if incs.count(FIRST_INCARNATION) != len(incs):
+            self._replayed = current
         low, high = min(roots), max(roots)
         partition = low >> OFFSET_BITS
         if (
-            partition == high >> OFFSET_BITS
+            self._replayed is None
+            and partition == high >> OFFSET_BITS
             and (low & OFFSET_MAX) >= self._marks.get(partition, 0)
-            and all(generation.seen.isdisjoint(lineages) for generation in self._generations)
         ):
-            known = len(current.seen)
-            current.seen.update(lineages)
-            if len(current.seen) == known + len(lineages):
-                current.note(partition, high & OFFSET_MAX)
-                return None
-            for lineage in lineages:
-                current.seen.discard(lineage)
-        return self._admit_singly(batch)
+            current.add(batch.lineages)
+            current.note(partition, high & OFFSET_MAX)
+            return None
+        return self._admit_singly(batch, current)
 
-    def _admit_singly(self, batch: Batch) -> list[bool] | None:
-        current = self._generations[-1]
+    def _admit_singly(self, batch: Batch, current: _Generation) -> list[bool] | None:
         keep = []
+        known = [generation.seen for generation in self._generations]
+        admitted: list[int] = []
         for root, lineage in zip(batch.roots, batch.lineages, strict=True):
             partition, offset = root >> OFFSET_BITS, root & OFFSET_MAX
-            fresh = offset >= self._marks.get(partition, 0) and not any(
-                lineage in generation.seen for generation in self._generations
-            )
+            fresh = offset >= self._marks.get(partition, 0) and not any(lineage in seen for seen in known)
             if fresh:
-                current.seen.add(lineage)
+                known[-1].add(lineage)
+                admitted.append(lineage)
                 current.note(partition, offset)
             keep.append(fresh)
+        current.add(admitted)
         self.dropped += keep.count(False)
         return None if all(keep) else keep
-
-    def _rotate(self) -> None:
-        if len(self._generations[-1].seen) >= GENERATION_BUNDLES:
-            self._generations.append(_Generation())
 
     def remember(self, lineages: list[int], outputs: Any) -> None:
         """Keep what these bundles gave, to be repeated if they come again."""
@@ -100,7 +115,7 @@ class Guard:
         if offset <= self._marks.get(partition, 0):
             return
         self._marks[partition] = offset
-        if not self._generations[-1].seen:
+        if not self._generations[-1].size:
             return
         kept = [
             generation
@@ -110,3 +125,5 @@ class Guard:
         if not kept or kept[-1] is not self._generations[-1]:
             kept.append(_Generation())
         self._generations = kept
+        if self._replayed not in kept:
+            self._replayed = None

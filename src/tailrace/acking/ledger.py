@@ -11,21 +11,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import OFFSET_BITS, OFFSET_MAX, REPLAY_BITS
+from tailrace.hot import OPEN_GIVEN, OPEN_INC, OPEN_INDEX, OPEN_SENT, OPEN_XOR, enter, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-class _Open:
-    __slots__ = ("due_ns", "given", "inc", "index", "sent_ns", "xor")
-
-    def __init__(self, due_ns: int, sent_ns: int, inc: int, xor: int, given: Any, index: int) -> None:
-        self.due_ns = due_ns
-        self.sent_ns = sent_ns
-        self.inc = inc
-        self.xor = xor
-        self.given = given
-        self.index = index
+    from tailrace.hot import Open
 
 
 class Ledger:
@@ -35,25 +24,19 @@ class Ledger:
         self.base_inc = attempt << REPLAY_BITS
         self.replays = 0
         self.completed = 0
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, Open] = {}
         #: Per partition: the offset after the newest root that was emitted.
         self._next: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def emit(self, roots: list[int], xors: list[int], dues_ns: Sequence[int], now_ns: int, given: Any) -> list[int]:
+    def emit(self, roots: list[int], xors: list[int], dues_ns: list[int], now_ns: int, given: Any) -> list[int]:
         """Enter fresh roots of one partition; ``given`` can repeat what was sent for them.
 
         A root for which nothing was sent is complete already: gives the latencies of those.
         """
-        opened, inc = self._open, self.base_inc
-        done = []
-        for index, (root, xor, due_ns) in enumerate(zip(roots, xors, dues_ns, strict=True)):
-            if xor:
-                opened[root] = _Open(due_ns, now_ns, inc, xor, given, index)
-            else:
-                done.append(now_ns - due_ns)
+        done = enter(self._open, roots, xors, dues_ns, now_ns, self.base_inc, given)
         self._next[roots[-1] >> OFFSET_BITS] = (roots[-1] & OFFSET_MAX) + 1
         self.completed += len(done)
         return done
@@ -69,22 +52,13 @@ class Ledger:
 
     def acks(self, roots: list[int], incs: list[int], xors: list[int], now_ns: int) -> list[int]:
         """Take acks in; give the complete latencies, counted from when each root was due."""
-        opened = self._open
-        done: list[int] = []
-        for root, inc, xor in zip(roots, incs, xors, strict=True):
-            entry = opened.get(root)
-            if entry is None or entry.inc != inc:
-                continue
-            entry.xor ^= xor
-            if not entry.xor:
-                done.append(now_ns - entry.due_ns)
-                del opened[root]
+        done = settle(self._open, roots, incs, xors, now_ns)
         self.completed += len(done)
         return done
 
     def overdue(self, now_ns: int, timeout_ns: int, limit: int) -> list[int]:
         """Roots open for longer than the timeout, oldest first; at most ``limit``."""
-        late = (root for root, entry in self._open.items() if now_ns - entry.sent_ns > timeout_ns)
+        late = (root for root, entry in self._open.items() if now_ns - entry[OPEN_SENT] > timeout_ns)
         return list(islice(late, limit))
 
     def everything(self) -> list[int]:
@@ -94,14 +68,14 @@ class Ledger:
     def reincarnate(self, root: int, now_ns: int) -> tuple[int, Any, int]:
         """Begin the next incarnation of an open root: its number, and what to send again. Older acks are void."""
         entry = self._open[root]
-        entry.inc = self.base_inc | ((entry.inc + 1) & ((1 << REPLAY_BITS) - 1))
-        entry.sent_ns = now_ns
+        inc = entry[OPEN_INC] = self.base_inc | ((entry[OPEN_INC] + 1) & ((1 << REPLAY_BITS) - 1))
+        entry[OPEN_SENT] = now_ns
         self.replays += 1
-        return entry.inc, entry.given, entry.index
+        return inc, entry[OPEN_GIVEN], entry[OPEN_INDEX]
 
     def sent_again(self, root: int, xor: int) -> None:
         """Enter what the new incarnation sent."""
-        self._open[root].xor = xor
+        self._open[root][OPEN_XOR] = xor
 
     def low_water(self) -> dict[int, int]:
         """Per partition the offset below which every root is complete."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.hot import count_buckets
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _SUB_BITS = 5
 _SUB = 1 << _SUB_BITS
@@ -35,15 +37,12 @@ class Histogram:
     def __len__(self) -> int:
         return sum(self.counts.values())
 
-    def add(self, values: Iterable[int]) -> None:
+    def add(self, values: list[int]) -> None:
         """Count values in; a negative one (a clock was set) counts as zero."""
-        counts = self.counts
-        for value in values:
-            shift = value.bit_length() - 6
-            bucket = (shift << 5) + (value >> shift) if shift > 0 else max(value, 0)
-            counts[bucket] = counts.get(bucket, 0) + 1
-            self.total += value
-            self.most = max(self.most, value)
+        if values:
+            count_buckets(self.counts, values)
+            self.total += sum(values)
+            self.most = max(self.most, max(values))  # noqa: PLW3301 - a star would copy the list
 
     def merge(self, other: Histogram) -> None:
         """Add another histogram's counts to this one's."""

@@ -293,8 +293,11 @@ class WorkerBrain:
         xors = []
         for root, inc, lineage in zip(batch.roots, batch.incs, batch.lineages, strict=True):
             given = task.guard.recall(lineage)  # type: ignore[union-attr]
-            again = 0 if given is None else given.emit_again(given.index_of(lineage), root, inc)
-            xors.append(lineage ^ again)
+            if given is not None:
+                xors.append(lineage ^ given.emit_again(given.index_of(lineage), root, inc))
+            else:
+                # With outlets, the first one is still being worked on: leave the root open, to be sent again.
+                xors.append(0 if task.outlets else lineage)
         self._mark_dirty(task)
         self._ack(batch.roots, batch.incs, xors)
 
@@ -385,7 +388,7 @@ class WorkerBrain:
         origin = Batch(values, None, *ids)
         outputs = [(task.outlets[edge], given, sizes) for edge, given, sizes in work.outputs]
         xors = [outlet.emit(origin, given, sizes) for outlet, given, sizes in outputs]
-        dues_ns = work.dues_ns if work.dues_ns is not None else [now_ns] * len(values)
+        dues_ns = list(work.dues_ns) if work.dues_ns is not None else [now_ns] * len(values)
         if tracked:
             total = combined(xors) if xors else [0] * len(roots)
             done = source.ledger.emit(roots, total, dues_ns, now_ns, Given(lineages, outputs))

@@ -10,8 +10,7 @@ from operator import xor
 from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import Batch, mix
-
-from .filing import file_bundles, file_values
+from tailrace.hot import file_bundles, file_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pyspark
@@ -18,6 +19,7 @@ from . import shapes
 # Executors cannot import the tests.
 cloudpickle.register_pickle_by_value(shapes)
 
+EXECUTORS = 2
 CONFIG = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -39,8 +41,12 @@ def spark(tmp_path_factory):
     os.environ["PYSPARK_PYTHON"] = sys.executable
     work = Path(pyspark.__file__).parent / "work"
     before = set(work.glob("app-*"))
-    logged = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
-    session = lever.spark_session("lever-tests", master="local-cluster[2,1,1024]", config=CONFIG | logged)
+    logged = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
+    }
+    session = lever.spark_session("lever-tests", master=f"local-cluster[{EXECUTORS},1,1024]", config=CONFIG | logged)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
@@ -49,7 +55,10 @@ def spark(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def _lever_off_again(spark):
+def _all_executors_and_lever_off(spark):
+    """A test before may have killed an executor; its successor needs a moment."""
+    while len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) < 1 + EXECUTORS:
+        time.sleep(0.1)
     yield
     for query in spark.streams.active:
         query.stop()

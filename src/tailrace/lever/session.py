@@ -54,9 +54,9 @@ def configure(builder: SparkSession.Builder, *, speculation: bool = False) -> Sp
     """Add Lever's settings to a builder, next to the jars and extensions that it already has."""
     options: dict[str, Any] = getattr(builder, "_options", {})
     for key, value in settings(speculation=speculation).items():
-        before = str(options.get(key, ""))
-        joined = key in {"spark.jars", "spark.sql.extensions"} and before and value not in before.split(",")
-        builder = builder.config(key, f"{before},{value}" if joined else value)
+        listed = str(options.get(key, "")).split(",") if key in {"spark.jars", "spark.sql.extensions"} else []
+        own = [each for each in listed if each and each != value]
+        builder = builder.config(key, ",".join([*own, value]))
     _show_to_running_jvm(find_jar())
     return builder
 

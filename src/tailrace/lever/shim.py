@@ -1,8 +1,8 @@
 """Finds the jar with the JVM side of Lever that fits the installed Spark, or builds it.
 
-Called by the session module before the JVM starts. The package carries jars for the tested Spark minors; for others
-the sources, also in the package, are compiled with the Scala compiler that PySpark brings along, once per Spark version
-and source text, into the user's cache folder or a temporary one.
+Called by the session module before the JVM starts. The package carries jars for the tested Spark minors, each with the
+Scala sources it was made from; for other minors these are compiled with the Scala compiler that PySpark brings along,
+once per Spark version and source text, into the user's cache folder or a temporary one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from importlib import resources
 from pathlib import Path
 
 import pyspark
@@ -21,59 +20,67 @@ import pyspark
 from .errors import ShimError
 
 BUILD_TIMEOUT_S = 180
+JARS = Path(__file__).parent / "jars"
+CHECKOUT = Path(__file__).parents[3] / "jvm" / "src"
+"""Where the sources are in a checkout of the project; absent in an installed package."""
+IN_JAR = "tailrace-lever-sources/"
 
 
 def find_jar() -> Path:
-    """Return a jar that fits the installed Spark."""
-    shipped = Path(str(resources.files("tailrace.lever"))) / "jars" / jar_name()
-    return shipped if shipped.exists() else _cached()
+    """Return a jar that fits the installed Spark and, in a checkout, the sources as they are now."""
+    shipped = JARS / jar_name()
+    if shipped.exists() and sources_in(shipped) == sources():
+        return shipped
+    return _cached()
 
 
 def jar_name() -> str:
-    """Name by Spark minor and source text: a jar of other sources never fits."""
-    minor = ".".join(pyspark.__version__.split(".")[:2])
-    return f"tailrace-lever-spark{minor}-{_source_hash()}.jar"
+    """Name a jar by the Spark minor that it was built for."""
+    return f"tailrace-lever-spark{'.'.join(pyspark.__version__.split('.')[:2])}.jar"
 
 
-def sources() -> list[Path]:
-    """Return the Scala files, in a checkout from ``jvm/`` and in an installed package from beside the jars."""
-    here = Path(str(resources.files("tailrace.lever")))
-    checkout = here.parents[2] / "jvm" / "src"
-    for folder in (here / "jars" / "src", checkout):
-        found = sorted(folder.glob("*.scala"))
-        if found:
-            return found
-    raise ShimError(
-        f"The Scala sources of Lever were expected in {here / 'jars' / 'src'} and are not there.",
-        "Install the tailrace package again.",
-    )
+def sources() -> dict[str, str]:
+    """Return the Scala files by name, from the checkout or from a shipped jar."""
+    found = {path.name: path.read_text() for path in sorted(CHECKOUT.glob("*.scala"))}
+    for jar in sorted(JARS.glob("*.jar")):
+        found = found or sources_in(jar)
+    if not found:
+        raise ShimError(f"A jar of Lever was expected in {JARS} and none is there.", "Install tailrace again.")
+    return found
+
+
+def sources_in(jar: Path) -> dict[str, str]:
+    """Return the Scala files that a jar was made from."""
+    with zipfile.ZipFile(jar) as archive:
+        names = [name for name in archive.namelist() if name.startswith(IN_JAR)]
+        return {name.removeprefix(IN_JAR): archive.read(name).decode() for name in sorted(names)}
 
 
 def build(target: Path) -> Path:
     """Compile the sources against the installed Spark; the jar appears whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tailrace-lever-") as work:
-        classes = Path(work) / "classes"
+    texts = sources()
+    with tempfile.TemporaryDirectory(prefix="tailrace-lever-") as folder:
+        work = Path(folder)
+        for name, text in texts.items():
+            (work / name).write_text(text)
+        classes = work / "classes"
         classes.mkdir()
-        _compile(classes)
-        unfinished = target.with_suffix(f".{os.getpid()}.part")
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as jar:
-            for path in sorted(classes.rglob("*.class")):
-                # A fixed time stamp: the same sources give the same jar.
-                jar.writestr(zipfile.ZipInfo(str(path.relative_to(classes)), (1980, 1, 1, 0, 0, 0)), path.read_bytes())
-        unfinished.replace(target)
+        _compile([work / name for name in texts], classes)
+        content = {str(path.relative_to(classes)): path.read_bytes() for path in sorted(classes.rglob("*.class"))}
+    content |= {IN_JAR + name: text.encode() for name, text in texts.items()}
+    unfinished = target.with_suffix(f".{os.getpid()}.part")
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as jar:
+        for name, data in content.items():
+            # A fixed time stamp: the same sources give the same jar.
+            jar.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+    unfinished.replace(target)
     return target
 
 
-def _source_hash() -> str:
-    digest = hashlib.sha256()
-    for path in sources():
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
-
-
 def _cached() -> Path:
-    name = f"{pyspark.__version__}-{jar_name()}"
+    text = "\0".join(f"{name}\0{text}" for name, text in sources().items())
+    name = f"{pyspark.__version__}-{hashlib.sha256(text.encode()).hexdigest()[:12]}-{jar_name()}"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
     for folder in (cache, Path(tempfile.gettempdir()) / f"tailrace-{os.getuid()}"):
         if _owned(folder):
@@ -86,7 +93,7 @@ def _cached() -> Path:
 
 
 def _owned(folder: Path) -> bool:
-    """Whether the folder can be written and belongs to nobody else, since its jar will be run."""
+    """Tell whether the folder can be written and belongs to nobody else, since its jar will be run."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
@@ -94,7 +101,7 @@ def _owned(folder: Path) -> bool:
     return os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid()
 
 
-def _compile(classes: Path) -> None:
+def _compile(files: list[Path], classes: Path) -> None:
     java_home = os.environ.get("JAVA_HOME")
     java = str(Path(java_home) / "bin" / "java") if java_home else shutil.which("java")
     if not java:
@@ -103,7 +110,7 @@ def _compile(classes: Path) -> None:
     command = [java, "-cp", str(spark_jars), "scala.tools.nsc.Main", "-usejavacp", "-nowarn", "-d", str(classes)]
     try:
         subprocess.run(  # noqa: S603  the compiler of the installed Spark on our own sources
-            [*command, *map(str, sources())], check=True, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
+            [*command, *map(str, files)], check=True, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
         )
     except subprocess.CalledProcessError as error:
         raise ShimError(

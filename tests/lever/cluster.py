@@ -1,0 +1,66 @@
+"""Helpers of the tests on real Spark: a counted query, and the executors' processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+from .shapes import rate
+
+
+class CountedQuery:
+    """A query over the rate source whose every row must arrive exactly once, in whatever batch it belongs to."""
+
+    ROWS = 40
+
+    def __init__(self, spark, checkpoint, *, trigger="0 seconds"):
+        self.values = {}
+        frame = rate(spark, rows=self.ROWS, partitions=3).select("value")
+        self.query = (
+            frame.writeStream.foreachBatch(self.keep)
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(processingTime=trigger)
+            .start()
+        )
+
+    def keep(self, batch, number):
+        self.values[number] = Counter(row.value for row in batch.collect())
+
+    def wait_for(self, batches):
+        while len(self.values) < batches and self.query.isActive:
+            self.query.awaitTermination(0.05)
+        if self.query.exception():
+            raise self.query.exception()
+
+    def check(self):
+        """Stop, and hold that rows, input counts and committed offsets are what they would be without Lever."""
+        self.query.stop()
+        for number, values in self.values.items():
+            assert values == Counter(range(number * self.ROWS, (number + 1) * self.ROWS))
+        for progress in self.query.recentProgress:
+            assert progress["numInputRows"] == self.ROWS
+            (source,) = progress["sources"]
+            assert json.loads(source["endOffset"])["offset"] == (progress["batchId"] + 1) * self.ROWS
+
+
+def executor_pids(spark):
+    """The JVMs of this application's executors, by executor id."""
+    application = spark.sparkContext.applicationId
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if "--app-id" in words and words[words.index("--app-id") + 1] == application and "--executor-id" in words:
+            found[words[words.index("--executor-id") + 1]] = int(path.parent.name)
+    return found
+
+
+def kill_one_executor(spark):
+    executor, pid = min(executor_pids(spark).items())
+    os.kill(pid, signal.SIGKILL)
+    return executor

@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections import deque
+from pathlib import Path
 from select import EPOLLET, EPOLLIN, epoll
 
 import pytest
@@ -35,6 +36,10 @@ def folder():
     made.close()
 
 
+def names(folder):
+    return [entry.name for entry in folder.iterdir()]
+
+
 @pytest.fixture
 def ring(folder):
     made = Ring.create(str(folder / "ring"), 65536)
@@ -51,7 +56,8 @@ def test_messages_come_out_once_in_order_with_their_targets(ring):
 
 
 def test_any_buffer_can_be_sent(ring):
-    assert ring.try_send(1, bytearray(b"ab")) and ring.try_send(2, memoryview(b"xcdx")[1:3])
+    assert ring.try_send(1, bytearray(b"ab"))
+    assert ring.try_send(2, memoryview(b"xcdx")[1:3])
     assert ring.recv() == [(1, b"ab"), (2, b"cd")]
 
 
@@ -81,9 +87,11 @@ def test_a_message_over_a_quarter_is_refused_inline_and_sent_by_a_side_file(ring
     large = os.urandom(ring.max_message_bytes + 1)
     with pytest.raises(ValueError, match="max_message_bytes"):
         ring.try_send(0, large)
-    assert ring.try_send(1, b"before") and ring.send_large(2, large, 0) and ring.try_send(3, b"after")
+    assert ring.try_send(1, b"before")
+    assert ring.send_large(2, large, 0)
+    assert ring.try_send(3, b"after")
     assert ring.recv() == [(1, b"before"), (2, large), (3, b"after")]
-    assert os.listdir(folder) == ["ring"]
+    assert names(folder) == ["ring"]
 
 
 def test_large_messages_are_bounded_by_the_ring_not_by_memory(ring):
@@ -181,7 +189,8 @@ def test_two_threads_may_not_consume_through_one_handle(ring):
 
 def test_claims_are_exclusive_until_done_or_given_back(ring):
     other = Ring.attach(ring.path)
-    assert ring.try_send(0, b"a") and ring.try_send(0, b"b")
+    assert ring.try_send(0, b"a")
+    assert ring.try_send(0, b"b")
     [(first, _, payload)] = ring.claim(1)
     assert payload == b"a"
     [(second, _, payload)] = other.claim(5)
@@ -217,7 +226,8 @@ def test_resizing_keeps_messages_and_respects_the_bound(folder):
     assert all(ring.try_send(*message) for message in more)
     ring.resize(16384)
     assert ring.recv() == sent + more
-    assert ring.try_send(1, b"x") and ring.recv() == [(1, b"x")]
+    assert ring.try_send(1, b"x")
+    assert ring.recv() == [(1, b"x")]
     ring.close()
 
 
@@ -275,14 +285,12 @@ def drain(ring, expected, records_max):
 
 
 def corrupted(folder, ring, at, value):
-    path = str(folder / "copy")
-    with open(ring.path, "rb") as file:
-        image = bytearray(file.read())
+    image = bytearray(Path(ring.path).read_bytes())
     struct.pack_into("<Q", image, at, value)
-    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
-    os.write(descriptor, image)
-    os.close(descriptor)
-    return path
+    copy = folder / "copy"
+    copy.touch(0o600)
+    copy.write_bytes(image)
+    return str(copy)
 
 
 @pytest.mark.parametrize(
@@ -301,10 +309,10 @@ def test_a_damaged_or_foreign_header_is_refused(folder, ring, at, value, reason)
 
 
 def test_a_link_an_open_mode_and_a_short_file_are_refused(folder, ring):
-    os.symlink(ring.path, folder / "link")
+    (folder / "link").symlink_to(ring.path)
     with pytest.raises(OSError, match="link"):
         Ring.attach(str(folder / "link"))
-    os.chmod(ring.path, 0o640)
+    Path(ring.path).chmod(0o640)
     with pytest.raises(OSError, match="other users"):
         Ring.attach(ring.path)
     (folder / "short").touch(0o600)
@@ -320,18 +328,18 @@ def test_a_ring_of_another_user_is_refused(ring):
 
 
 def test_a_ring_is_created_exclusively_and_for_its_user_only(folder, ring):
-    assert os.stat(ring.path).st_mode & 0o777 == 0o600
+    assert Path(ring.path).stat().st_mode & 0o777 == 0o600
     with pytest.raises(FileExistsError):
         Ring.create(ring.path, 65536)
     with pytest.raises(ValueError, match="64 MiB"):
         Ring.create(str(folder / "huge"), 1 << 30)
-    assert sorted(os.listdir(folder)) == ["ring"]
+    assert names(folder) == ["ring"]
 
 
 def test_a_damaged_record_is_an_error_not_a_crash(ring):
     assert ring.try_send(1, b"hello")
     head = 8960
-    with open(ring.path, "r+b") as file:
+    with Path(ring.path).open("r+b") as file:
         file.seek(head + 8)
         file.write(struct.pack("<Q", 1 << 40))
     with pytest.raises(OSError, match="damaged") as caught:
@@ -346,7 +354,9 @@ def test_inbox_and_outlet_carry_small_and_large(folder):
     inbox = face.Inbox(str(folder / "inbox"), 65536, 1 << 20)
     outlet = face.Outlet(inbox.path)
     large = os.urandom(300_000)
-    assert outlet.send(1, b"small") and outlet.send(2, large) and outlet.send_batch(3, [b"x", b"y"])
+    assert outlet.send(1, b"small")
+    assert outlet.send(2, large)
+    assert outlet.send_batch(3, [b"x", b"y"])
     assert inbox.wait(LONG_US)
     assert inbox.receive() == [(1, b"small"), (2, large), (3, b"x"), (3, b"y")]
     outlet.close()
@@ -369,7 +379,8 @@ def test_shared_inboxes_claim(folder):
     inbox = face.Inbox(str(folder / "group"))
     one, two = face.SharedInbox(inbox.path), face.SharedInbox(inbox.path)
     outlet = face.Outlet(inbox.path)
-    assert outlet.send(1, b"a") and outlet.send(1, b"b")
+    assert outlet.send(1, b"a")
+    assert outlet.send(1, b"b")
     assert one.wait(0)
     [(token_one, _, first)], [(token_two, _, second)] = one.claim(), two.claim()
     assert (first, second) == (b"a", b"b")

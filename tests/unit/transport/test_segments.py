@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,10 @@ def base(tmp_path):
     return path
 
 
+def names(folder):
+    return [entry.name for entry in folder.iterdir()]
+
+
 def dead_identity(**changes):
     return reaping.own_identity()._replace(start_ticks=1)._replace(**changes)
 
@@ -33,7 +38,7 @@ def test_a_folder_is_private_and_has_a_random_name(base):
     assert one.path.stat().st_mode & 0o777 == 0o700
     assert reaping.owner_of(one.path.name) == reaping.own_identity()
     one.close()
-    assert os.listdir(base) == [two.path.name]
+    assert names(base) == [two.path.name]
 
 
 def test_shared_memory_is_preferred():
@@ -54,7 +59,7 @@ def test_only_who_reads_the_nonce_is_on_this_node(base):
     assert not reads_probe(probe._replace(nonce="0" * 32))
     assert not reads_probe(probe._replace(nonce=""))
     assert not reads_probe(Probe(str(folder.path / "other"), probe.nonce))
-    os.chmod(probe.path, 0o644)
+    Path(probe.path).chmod(0o644)
     assert not reads_probe(probe)
 
 
@@ -62,10 +67,10 @@ def test_files_are_created_exclusively(base):
     folder = Folder.make(base, watched=False)
     path = str(folder.path / "file")
     os.close(segments.create_file(path))
-    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert Path(path).stat().st_mode & 0o777 == 0o600
     with pytest.raises(ForeignSegmentError, match="something there"):
         segments.create_file(path)
-    os.symlink("/nowhere", folder.path / "link")
+    (folder.path / "link").symlink_to("/nowhere")
     with pytest.raises(ForeignSegmentError, match="a link"):
         segments.create_file(str(folder.path / "link"))
 
@@ -75,7 +80,7 @@ def test_foreign_files_are_refused(base):
     path = str(folder.path / "file")
     os.close(segments.create_file(path))
     segments.check_ours(path)
-    os.symlink(path, folder.path / "link")
+    (folder.path / "link").symlink_to(path)
     with pytest.raises(ForeignSegmentError, match="symbolic link"):
         segments.check_ours(str(folder.path / "link"))
     with pytest.raises(ForeignSegmentError, match="not a regular file"):
@@ -101,7 +106,7 @@ def test_reaping_takes_the_dead_and_leaves_the_living_and_the_unknown(base):
     (reused_pid / "ring").touch()
     (base / reaping.name_for(dead_identity(), "link")).symlink_to("/")
     assert set(reaping.reap(base)) == {living, elsewhere}
-    assert set(os.listdir(base)) - {reaping.name_for(dead_identity(), "link")} == kept
+    assert set(names(base)) - {reaping.name_for(dead_identity(), "link")} == kept
 
 
 def test_a_zombie_is_dead():
@@ -140,9 +145,9 @@ def start_owner(base):
 
 def wait_until_empty(base):
     deadline_s = time.monotonic() + GONE_S_MAX
-    while os.listdir(base) and time.monotonic() < deadline_s:
+    while names(base) and time.monotonic() < deadline_s:
         time.sleep(0.05)
-    return os.listdir(base)
+    return names(base)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the watcher needs /proc")
@@ -150,13 +155,13 @@ def test_the_watcher_removes_the_folders_of_killed_owners(base):
     with start_owner(base) as one, start_owner(base) as two:
         for owner in (one, two):
             assert owner.stdout.readline().strip()
-        assert len(os.listdir(base)) == 2
+        assert len(names(base)) == 2
         one.send_signal(signal.SIGKILL)
         one.wait()
         deadline_s = time.monotonic() + GONE_S_MAX
-        while len(os.listdir(base)) > 1 and time.monotonic() < deadline_s:
+        while len(names(base)) > 1 and time.monotonic() < deadline_s:
             time.sleep(0.05)
-        [left] = os.listdir(base)
+        [left] = names(base)
         assert reaping.owner_of(left).pid == two.pid
         two.send_signal(signal.SIGKILL)
     assert wait_until_empty(base) == []

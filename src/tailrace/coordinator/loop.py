@@ -46,10 +46,9 @@ class CoordinatorLoop:
         self.on_tick: Callable[[], None] = lambda: None
 
     @property
-    def address(self) -> tuple[str, int]:
+    def port(self) -> int:
         """Where workers connect to."""
-        host, port = self._server.getsockname()[:2]
-        return str(host), int(port)
+        return int(self._server.getsockname()[1])
 
     def start(self) -> None:
         """Begin to serve."""

@@ -42,6 +42,8 @@ class Host(Protocol):
     workers: int
     #: The address of the driver that workers can reach.
     driver_host: str
+    #: The address of the driver that the coordinator listens on; the same but for NAT and containers.
+    bind_host: str
 
     def launch(self, boot: Boot) -> None:
         """Start all workers, without waiting for them."""
@@ -87,9 +89,9 @@ class Query:
         )
         secret = secrets.token_bytes(SECRET_BYTES)
         self._loop = CoordinatorLoop(
-            self._brain, SystemClock(), host.driver_host, secret, settings.frame_bytes_max
+            self._brain, SystemClock(), host.bind_host, secret, settings.frame_bytes_max
         )  # fmt: skip
-        self._boot = Boot(self.id, self._loop.address, secret, settings)
+        self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings)
         self._sinks = {name: spec.fn for name, spec in topology.operators.items() if spec.kind == "sink"}
         self._listeners: list[QueryListener] = []
         self._seen_progress = 0

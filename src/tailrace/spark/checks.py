@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _SLOTS_WAIT_S = 15.0
 #: Address space of a Python worker besides the rings it maps.
-_WORKER_BYTES = 512 * 1024 * 1024
+_WORKER_BYTES = 1024 * 1024 * 1024
 
 
 def context_of(spark: Any) -> SparkContext:

@@ -30,7 +30,9 @@ class SparkHost:
         self.workers = workers
         self._context = context_of(spark)
         check_session(self._context, workers, settings)
-        self.driver_host = str(self._context.getConf().get("spark.driver.host", "127.0.0.1"))
+        conf = self._context.getConf()
+        self.driver_host = str(conf.get("spark.driver.host", "127.0.0.1"))
+        self.bind_host = str(conf.get("spark.driver.bindAddress", self.driver_host))
         self._group = f"tailrace-{uuid.uuid4()}"
         self._failure: Exception | None = None
         self._stopping = False

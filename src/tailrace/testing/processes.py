@@ -33,6 +33,7 @@ class ProcessHost:
     """Workers as child processes; ``hosts`` lets a test give each an address of its own on loopback."""
 
     driver_host = "127.0.0.1"
+    bind_host = "127.0.0.1"
 
     def __init__(self, workers: int, *, hosts: list[str] | None = None, restarts_max: int = 20) -> None:
         self.workers = workers

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from .handshake import DATA, ClientHandshake, HandshakeError, Identity, ServerHandshake
 from .nook import Nook, same_node
+from .ring import Outlet as RingOutlet
+from .segments import SegmentError
 from .stream import ClosedError, StreamConnection
 from .waiting import FutexWaiter, SelectWaiter
 from .wire import WireError
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from tailrace.config import Settings
     from tailrace.protocol import Peer
 
-    from ._ring import Ring
     from .waiting import Waiter
 
 _RECONNECT_S = 0.5
@@ -56,8 +57,9 @@ class Switchboard:
         self.reconnected: list[int] = []
         self.control_ready = False
         self.nook = Nook(settings)
+        inbox = self.nook.inbox
         self._waiter: Waiter = (
-            FutexWaiter(self._selector, self.nook.ring) if self.nook.ring is not None else SelectWaiter(self._selector)
+            SelectWaiter(self._selector) if inbox is None else FutexWaiter(self._selector, inbox.ring)
         )
         self._tcp = self._listen(socket.create_server((host, 0), backlog=_LISTEN_BACKLOG))
         self.tcp_address: tuple[str, int] = self._tcp.getsockname()[:2]
@@ -99,9 +101,9 @@ class Switchboard:
     def poll(self) -> list[bytes]:
         """Take in what has come, without waiting."""
         found: list[bytes] = []
-        ring = self.nook.ring
-        if ring is not None:
-            found.extend(payload for _, payload in ring.recv(_RECV_RECORDS))
+        inbox = self.nook.inbox
+        if inbox is not None:
+            found.extend(payload for _, payload in inbox.receive(_RECV_RECORDS))
         for key, events in self._selector.select(0):
             thing = key.data
             if isinstance(thing, socket.socket):
@@ -186,7 +188,7 @@ class Switchboard:
         wanted = self._settings.transport
         if wanted == "tcp" or not same_node(peer):
             return "tcp"
-        if peer.ring and self.nook.ring is not None and wanted in {"auto", "ring"}:
+        if peer.ring and self.nook.inbox is not None and wanted in {"auto", "ring"}:
             return "ring"
         return "uds" if peer.uds else "tcp"
 
@@ -211,7 +213,7 @@ class _Link:
         self.kind = ""
         self._board = board
         self._peer = peer
-        self._ring: Ring | None = None
+        self._ring: RingOutlet | None = None
         self._connection: StreamConnection | None = None
         self._retry_s = 0.0
         self._broken = False
@@ -220,7 +222,7 @@ class _Link:
         if self._ring is None and self._connection is None:
             self._open()
         if self._ring is not None:
-            return _send_by_ring(self._ring, message)
+            return self._ring.send(0, message)
         if self._connection is None:
             return False
         try:
@@ -239,10 +241,10 @@ class _Link:
         self.kind = self.kind or self._board.choose(self._peer)
         try:
             if self.kind == "ring":
-                self._ring = self._board.nook.attach(self._peer.ring)
+                self._ring = RingOutlet(self._peer.ring)
                 return
             self._connection = self._board.connect(self._peer, self.kind)
-        except OSError:
+        except (OSError, SegmentError):
             if self.kind == "ring":
                 self.kind = "uds"
             return
@@ -279,9 +281,3 @@ class _Link:
         if self._ring is not None:
             self._ring.close()
             self._ring = None
-
-
-def _send_by_ring(ring: Ring, message: bytes) -> bool:
-    if len(message) > ring.max_message_bytes:
-        return ring.send_large(0, message, 0)
-    return ring.try_send(0, message)

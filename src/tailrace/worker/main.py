@@ -104,8 +104,8 @@ def _registration(where: Whereabouts, board: Switchboard) -> protocol.Register:
         tcp=board.tcp_address,
         uds=nook.uds_path,
         ring=nook.ring_path,
-        probe_path=nook.probe_path,
-        probe_nonce=nook.nonce,
+        probe_path=nook.probe.path,
+        probe_nonce=nook.probe.nonce,
         why_no_ring=nook.why_no_ring,
     )
     return protocol.Register(

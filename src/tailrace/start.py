@@ -38,12 +38,15 @@ def start(
         spark = SparkSession.getActiveSession()
         if spark is None:
             spark = own = embedded(workers)
+    query = None
     try:
         query = Query(flow, SparkHost(spark, workers, settings), policy, settings)
         if own is not None:
             query.on_end(lambda: end_embedded(own))
         return query.start()
     except BaseException:
+        if query is not None:
+            query.stop(now=True)  # after Ctrl-C its workers would go on in a session that is not ours
         if own is not None and own.sparkContext._jsc is not None:  # noqa: SLF001 - None once stopped
             end_embedded(own)
         raise

@@ -1,6 +1,7 @@
 """A Spark session that suits long-lived workers: what hosting needs is set before the JVM starts.
 
-``spark_session`` is public; ``embedded`` is what ``tr.start`` uses when it is given no session.
+``spark_session`` is public; ``embedded`` is what ``tr.start`` uses when it is given no session. The command line passes
+both a ``log``, so that what the JVM prints while it starts does not spill into what a user reads.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from .errors import JavaMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import IO
 
     from pyspark.sql import SparkSession
 
@@ -32,27 +35,62 @@ _QUIET: dict[str, str] = {
 }
 _EXECUTOR_MIB = 1024
 _EXECUTORS = 2
+_JVM_END_S = 10.0
 
 
 def spark_session(
-    name: str = "tailrace", *, master: str | None = None, config: Mapping[str, str] | None = None
+    name: str = "tailrace",
+    *,
+    master: str | None = None,
+    config: Mapping[str, str] | None = None,
+    log: IO[bytes] | None = None,
 ) -> SparkSession:
-    """Start (or get) a session with what hosting needs set; ``config`` adds to it or overrides it."""
+    """Start (or get) a session with what hosting needs set; ``config`` adds to it or overrides it.
+
+    ``log`` takes what the JVM prints, if this starts one; otherwise that goes where this process prints.
+    """
     check_java()
     from pyspark.sql import SparkSession  # noqa: PLC0415 - after Java was looked for
 
-    builder = SparkSession.builder.appName(name)
+    settings = {"spark.app.name": name, **HOSTING}
     if master is not None:
-        builder = builder.master(master)
-    for key, value in {**HOSTING, **(config or {})}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+        settings["spark.master"] = master
+        if master.startswith("local"):  # on this machine the executors' Python is this one
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings |= config or {}
+    if log is not None:
+        _launch_jvm(settings, log)
+    return SparkSession.builder.config(map=settings).getOrCreate()
 
 
-def embedded(workers: int) -> SparkSession:
+def _launch_jvm(settings: Mapping[str, str], log: IO[bytes]) -> None:
+    """Do what PySpark does on the first session, but with the JVM's output in a file."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    if SparkContext._gateway is None:  # noqa: SLF001 - PySpark has no other way to ask or to hand one over
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+
+
+def end_jvm() -> None:
+    """Let the JVM that PySpark started go, and wait until it is gone; the next session starts another."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    gateway = SparkContext._gateway  # noqa: SLF001
+    if gateway is None or getattr(gateway, "proc", None) is None:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # what the JVM takes for the end of its driver
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        gateway.proc.wait(_JVM_END_S)
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+
+def embedded(workers: int, log: IO[bytes] | None = None) -> SparkSession:
     """Start a local-cluster of two executors, sized for the workers, on the loopback address."""
     per_executor = -(-workers // _EXECUTORS)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Executors of a local-cluster announce the machine's address; everything here stays on loopback.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
@@ -63,7 +101,7 @@ def embedded(workers: int) -> SparkSession:
         "spark.executor.memory": f"{_EXECUTOR_MIB}m",
     }
     master = f"local-cluster[{_EXECUTORS},{per_executor},{_EXECUTOR_MIB}]"
-    return spark_session("tailrace", master=master, config=config)
+    return spark_session("tailrace", master=master, config=config, log=log)
 
 
 def end_embedded(spark: SparkSession) -> None:

@@ -1,0 +1,73 @@
+"""What a user sees of a running query: a table of its stages on a terminal, one line a second elsewhere. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+Progress = dict[str, Any]
+_PERCENTILES = {"p50": "p50_ms", "p90": "p90_ms", "p99": "p99_ms", "p99.9": "p999_ms"}
+
+
+def stage_table(progress: Progress) -> Table:
+    """One row per stage: how fast it reads and writes, what waits before and behind it, how busy it is."""
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("stage")
+    for name in ("in/s", "out/s", "inbox", "outbox", "busy cores"):
+        table.add_column(name, justify="right", min_width=8)
+    for stage in progress["stages"]:
+        table.add_row(
+            " + ".join(stage["operators"]),
+            f"{stage.get('readPerSecond', stage['inPerSecond']):,.0f}",
+            f"{stage['outPerSecond']:,.0f}",
+            "-" if "read" in stage else f"{stage['inbox']:,}",
+            f"{stage['outbox']:,}",
+            f"{stage['busy']:.2f}",
+        )
+    return table
+
+
+def latency_text(latency: dict[str, float], names: tuple[str, ...] = tuple(_PERCENTILES)) -> str:
+    """Percentiles in milliseconds; dashes while nothing has completed."""
+    if not latency["count"]:
+        return "  ".join(f"{name} -" for name in names)
+    return "  ".join(f"{name} {_ms(latency[_PERCENTILES[name]])}" for name in names)
+
+
+def _ms(value: float) -> str:
+    return f"{value:.2f} ms" if value < 10 else f"{value:,.0f} ms"  # noqa: PLR2004 - two digits that mean something
+
+
+def counters_text(progress: Progress) -> str:
+    """What has happened so far."""
+    workers = progress["workers"]
+    text = f"completed {progress['completed']:,}  pending {progress['pending']:,}  replays {progress['replays']:,}"
+    if progress["skipped"]:
+        text += f"  skipped {progress['skipped']:,}"
+    return f"{text}  workers {workers['alive']}/{workers['expected']}"
+
+
+def board(title: str, progress: Progress) -> Group:
+    """All of it, for a live display."""
+    return Group(
+        Text(title, style="bold"),
+        stage_table(progress),
+        Text(f"latency    {latency_text(progress['latency'])}"),
+        Text(f"so far     {counters_text(progress)}"),
+    )
+
+
+def line(progress: Progress) -> str:
+    """One line for logs and pipes."""
+    names = ("p50", "p99", "p99.9")
+    rate = f"{progress['inputRowsPerSecond']:,.0f} rows/s"
+    return f"{rate:>14}  {latency_text(progress['latency'], names)}  {counters_text(progress)}"
+
+
+def read(progress: Progress) -> int:
+    """How many records the sources have read."""
+    return sum(stage.get("read", 0) for stage in progress["stages"])

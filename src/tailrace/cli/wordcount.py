@@ -1,0 +1,72 @@
+"""The demo's topology, and the same count as a plain Python loop to hold it against.
+
+Workers import this module for ``Tally``, so it needs neither typer nor rich.
+"""
+
+from __future__ import annotations
+
+import collections
+import time
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+from tailrace.connect import sources
+from tailrace.connect.base import Sink
+from tailrace.data import wiki_path
+from tailrace.topology.graph import Topology
+
+if TYPE_CHECKING:
+    from tailrace.topology.operators import TaskContext
+
+
+class Tally(Sink):
+    """Keeps the newest count of every word in its task and hands all of them to the driver when the task ends."""
+
+    label = "tally"
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        #: On the driver: when the last task's counts came.
+        self.ended_s = 0.0
+        self._ctx: TaskContext | None = None
+
+    def open(self, ctx: TaskContext) -> None:
+        """Remember the way to the driver."""
+        self._ctx = ctx
+
+    def write(self, values: list[Any]) -> None:
+        """Take pairs of word and count in; a word's counts come in order."""
+        self.counts.update(values)
+
+    def close(self) -> None:
+        """Send the counts."""
+        if self._ctx is not None:
+            self._ctx.emit_to_driver(list(self.counts.items()))
+
+    def receive(self, values: Any) -> None:
+        """On the driver, put the tasks' counts together; a word lives in one task only."""
+        self.counts.update(values)
+        self.ended_s = time.monotonic()
+
+
+def sentences() -> list[str]:
+    """Read the excerpt that ships with the package."""
+    with wiki_path().open(encoding="utf-8") as text:
+        return [line.rstrip("\n") for line in text]
+
+
+def word_count(rate: float, count: int, tasks: int) -> tuple[Topology, Tally]:
+    """Draw the demo: ``count`` sentences at a steady rate, whether or not the topology keeps up."""
+    flow = Topology("wordcount")
+    lines = flow.source(sources.rate(rate, values=sentences(), count=count), name="sentences")
+    tally = Tally()
+    lines.flat_map(str.split, name="split", tasks=tasks).key_by(str).count(name="count", tasks=tasks).sink(tally)
+    return flow, tally
+
+
+def plain_count(count: int) -> collections.Counter[str]:
+    """Count the words of the first sentences, the excerpt over and over, in a loop."""
+    counts: collections.Counter[str] = collections.Counter()
+    for sentence in islice(cycle(sentences()), count):
+        counts.update(sentence.split())
+    return counts

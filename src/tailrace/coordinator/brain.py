@@ -42,6 +42,8 @@ class Member:
     peer: protocol.Peer
     heard_ns: int
     alive: bool = True
+    #: Whether the program was sent to it: from then on it must hear what becomes of its peers.
+    deployed: bool = False
     open: bool = False
     lost_ns: int = 0
     #: Slots whose workers have yet to say that they refuse this member's predecessor; None when that is settled.
@@ -111,7 +113,7 @@ class CoordinatorBrain:
         """A connection broke: its worker is lost until another registers for the slot."""
         for slot, member in self.members.items():
             if member.connection == connection and member.alive:
-                member.alive = member.open = False
+                member.alive = member.deployed = member.open = False
                 member.lost_ns = now_ns
                 for other_slot, other in self.members.items():
                     if other.awaited is not None and slot in other.awaited:
@@ -160,7 +162,15 @@ class CoordinatorBrain:
         hosts = {slot: member.peer.host for slot, member in self.members.items()}
         self.placement = place_tasks(self._program.plan, self._program.policy.placement, hosts)
         for member in self.members.values():
-            self._tell(member, self._deploy_message())
+            self._deploy(member)
+
+    def _deploy(self, member: Member) -> None:
+        member.deployed = True
+        self._tell(member, self._deploy_message())
+        if self.state == "running":
+            for other in self.members.values():
+                if other is not member and other.alive and not other.open:
+                    self._tell(member, protocol.PeerUp(other.peer))  # so that nothing is sent to it before its Resume
 
     def _deploy_message(self) -> protocol.Deploy:
         return protocol.Deploy(
@@ -175,20 +185,22 @@ class CoordinatorBrain:
     def _deployed(self, slot: int, member: Member) -> None:
         member.open = True
         if self.state == "deploying":
+            if member.attempt > 1:
+                self._tell_all(protocol.Resume(slot), besides=slot)
             if all(each.open for each in self.members.values()):
                 self.state = "running"
                 self._tell_all(protocol.Go())
         else:
             self._tell(member, protocol.Go())
             self._tell_all(protocol.Resume(slot), besides=slot)
-            if self._draining_since_ns is not None:
-                self._tell(member, protocol.Drain())
+        if self._draining_since_ns is not None:
+            self._tell(member, protocol.Drain())
 
     def _readopt(self, slot: int, member: Member) -> None:
         """Give a lost worker's slot to its successor, after every other worker has refused the predecessor."""
         self.restarts += 1
         self.book.forget(slot)
-        member.awaited = {other for other, each in self.members.items() if other != slot and each.alive and each.open}
+        member.awaited = {other for other, each in self.members.items() if other != slot and each.deployed}
         self._tell_all(protocol.PeerUp(member.peer), besides=slot)
         self._deploy_if_settled(slot, member)
 
@@ -203,7 +215,7 @@ class CoordinatorBrain:
         del slot
         if member.awaited is not None and not member.awaited and member.alive:
             member.awaited = None
-            self._tell(member, self._deploy_message())
+            self._deploy(member)
 
     # -- going on and ending -------------------------------------------------------------------------------------
 
@@ -216,7 +228,7 @@ class CoordinatorBrain:
             return
         if now_ns >= self._next_beat_ns:
             self._next_beat_ns = now_ns + int(min(settings.progress_s, settings.lease_s / 5) * _NS_PER_S)
-            self._tell_all(protocol.Beat(self._marks), only_open=False)
+            self._tell_all(protocol.Beat(self._marks), only_deployed=False)
         if self.state == "running" and now_ns >= self._next_progress_ns:
             self._next_progress_ns = now_ns + int(settings.progress_s * _NS_PER_S)
             self.book.close_period(now_ns, self)
@@ -286,18 +298,18 @@ class CoordinatorBrain:
     def _end(self) -> None:
         if self.state != "ended":
             self.state = "ended"
-            self._tell_all(protocol.Stop(), only_open=False)
+            self._tell_all(protocol.Stop(), only_deployed=False)
 
     def _tell(self, member: Member, message: protocol.FromCoordinator) -> None:
         self.out.append((member.connection, message))
 
-    def _tell_all(self, message: protocol.FromCoordinator, *, besides: int = -1, only_open: bool = True) -> None:
-        for slot, member in self._living(only_open=only_open):
+    def _tell_all(self, message: protocol.FromCoordinator, *, besides: int = -1, only_deployed: bool = True) -> None:
+        for slot, member in self._living(only_deployed=only_deployed):
             if slot != besides:
                 self._tell(member, message)
 
-    def _living(self, *, only_open: bool) -> Iterable[tuple[int, Member]]:
-        return [(slot, each) for slot, each in self.members.items() if each.alive and (each.open or not only_open)]
+    def _living(self, *, only_deployed: bool) -> Iterable[tuple[int, Member]]:
+        return [(slot, each) for slot, each in self.members.items() if each.alive and (each.deployed or not only_deployed)]
 
 
 def _rebuilt(failure: protocol.Failure) -> Exception:

@@ -103,6 +103,12 @@ class Settings:
     drain_timeout_s: float = 60.0
     #: Hash slots of a keyed stream; a key's slot never changes, slots move between tasks.
     key_groups: int = 1024
+    #: Whether latencies of single tasks are measured; what roots take is always measured.
+    metrics: bool = True
+    #: Loopback port on which the driver shows metrics as Prometheus text; 0 is off.
+    prometheus_port: int = 0
+    #: Edges of which a worker reports tuples and bytes one by one; the rest is added up.
+    edges_reported_max: int = 64
     #: Progress reports kept for ``recentProgress``.
     progress_kept: int = 100
 
@@ -111,6 +117,8 @@ class Settings:
             value = getattr(self, field.name)
             if field.name == "transport":
                 _check_transport(value)
+            elif field.name == "metrics" or (field.name == "prometheus_port" and value == 0):
+                continue
             elif isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
                 raise ConfigError(
                     f"Setting {field.name} must be a positive number; found {value!r}.",

@@ -11,6 +11,8 @@ from typing import Any
 
 from .batch import mix
 
+__all__ = ["count_buckets", "enter", "file_bundles", "file_values", "settle"]
+
 #: Values, sizes, roots, incarnations and lineages of one outbox.
 Columns = tuple[list[Any], list[int], list[int], list[int], list[int]]
 #: An open root in a ledger: what is left of it, its incarnation, when it was due and sent, and what it gave.

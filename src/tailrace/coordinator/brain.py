@@ -24,9 +24,9 @@ from .deployment import place_tasks
 from .progress import ProgressBook
 
 if TYPE_CHECKING:
-    from tailrace.errors import TailraceError
     from collections.abc import Iterable
 
+    from tailrace.errors import TailraceError
     from tailrace.worker.build import Program
 
 _NS_PER_S = 1_000_000_000
@@ -95,7 +95,7 @@ class CoordinatorBrain:
                 self._peer_seen(slot, message, now_ns)
             case protocol.Report(snapshot=snapshot, marks=marks):
                 member.snapshot = snapshot
-                self.book.take(slot, member.attempt, snapshot)
+                self.book.take(slot, snapshot)
                 for partition, offset in marks.items():
                     self._marks[partition] = max(offset, self._marks.get(partition, 0))
             case protocol.TaskDone(stage=stage, task=task):
@@ -309,7 +309,9 @@ class CoordinatorBrain:
                 self._tell(member, message)
 
     def _living(self, *, only_deployed: bool) -> Iterable[tuple[int, Member]]:
-        return [(slot, each) for slot, each in self.members.items() if each.alive and (each.deployed or not only_deployed)]
+        return [
+            (slot, each) for slot, each in self.members.items() if each.alive and (each.deployed or not only_deployed)
+        ]
 
 
 def _rebuilt(failure: protocol.Failure) -> Exception:

@@ -1,6 +1,7 @@
 """Adds the workers' reports up to what ``lastProgress`` shows: rates, queues, latencies, counts.
 
-Counters in reports are totals of one attempt of a worker; what a lost worker had counted is kept.
+Counters in reports are totals of one attempt of a worker; what a lost worker had counted is kept. Rows are per operator
+stage, per task, per edge and per node, all plain data that turns into JSON.
 """
 
 from __future__ import annotations
@@ -17,90 +18,99 @@ if TYPE_CHECKING:
     from .brain import CoordinatorBrain
 
 _NS_PER_S = 1_000_000_000
-_COUNTERS = ("in", "out", "busy_ns", "waited_ns", "skipped", "duplicates", "read", "completed", "replays")
+_COUNTERS = ("in", "out", "busy_ns", "cpu_ns", "waited_ns", "skipped", "duplicates", "read", "completed", "replays")
 _GAUGES = ("inbox", "outbox", "pending")
 _PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+
+Row = dict[str, Any]
 
 
 class ProgressBook:
     """Progress of one query."""
 
     def __init__(self, plan: Plan, kept: int) -> None:
-        self.recent: deque[dict[str, Any]] = deque(maxlen=kept)
+        self.recent: deque[Row] = deque(maxlen=kept)
         self.latency_total = Histogram()
+        self._plan = plan
         self._latency_period = Histogram()
-        self._stages = {stage.id: [spec.name for spec in stage.operators] for stage in plan.stages}
-        self._rows: dict[int, dict[tuple[int, int], dict[str, Any]]] = {}
+        self._task_latency: dict[tuple[int, int], Histogram] = {}
+        self._rows: dict[int, dict[tuple[int, int], Row]] = {}
+        self._edges: dict[int, list[list[int]]] = {}
+        self._sent_bytes: dict[int, int] = {}
         self._past: dict[tuple[int, str], int] = {}
-        self._before: dict[tuple[int, str], int] = {}
+        self._before: dict[Any, int] = {}
         self._closed_ns = 0
         self._sequence = 0
 
-    def take(self, slot: int, attempt: int, snapshot: dict[str, Any]) -> None:
+    def take(self, slot: int, snapshot: Row) -> None:
         """Take a worker's report in."""
-        del attempt
         rows = self._rows.setdefault(slot, {})
         for row in snapshot["tasks"]:
-            rows[row["stage"], row["task"]] = row
-            latency = row.pop("latency", None)
-            if latency is not None:
-                self._latency_period.merge(Histogram(latency["counts"], latency["most"], latency["total"]))
+            key = row["stage"], row["task"]
+            rows[key] = row
+            if (complete := row.pop("complete", None)) is not None:
+                self._latency_period.merge(Histogram(**complete))
+            if (latency := row.pop("latency", None)) is not None:
+                self._task_latency.setdefault(key, Histogram()).merge(Histogram(**latency))
+        self._edges[slot] = snapshot["edges"]
+        self._sent_bytes[slot] = snapshot["sent_bytes"]
 
     def forget(self, slot: int) -> None:
         """A worker was lost: keep what it counted, drop its queues."""
         for (stage, _), row in self._rows.pop(slot, {}).items():
             for name in _COUNTERS:
                 self._past[stage, name] = self._past.get((stage, name), 0) + row.get(name, 0)
-
-    def totals(self) -> dict[tuple[int, str], int]:
-        """Counters and gauges per stage."""
-        sums = dict(self._past)
-        for rows in self._rows.values():
-            for (stage, _), row in rows.items():
-                for name in (*_COUNTERS, *_GAUGES):
-                    sums[stage, name] = sums.get((stage, name), 0) + row.get(name, 0)
-                most = row.get("inbox_most", 0)
-                sums[stage, "inbox_most"] = max(sums.get((stage, "inbox_most"), 0), most)
-        return sums
+        self._edges.pop(slot, None)
 
     def close_period(self, now_ns: int, brain: CoordinatorBrain) -> None:
         """Write down the progress since the last time."""
-        sums = self.totals()
         seconds = max(1e-9, (now_ns - self._closed_ns) / _NS_PER_S) if self._closed_ns else 1.0
-        stages = [self._stage(stage, sums, seconds) for stage in self._stages]
+        sums = self._totals()
+        stages = [self._stage(stage.id, sums, seconds) for stage in self._plan.stages]
+        tasks = self._tasks(seconds)
         self.latency_total.merge(self._latency_period)
         self._sequence += 1
-        progress = {
-            "sequence": self._sequence,
-            "timestamp": dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds"),
-            "state": "draining" if brain.draining else brain.state,
-            "workers": {
-                "expected": len(brain.members),
-                "alive": sum(member.alive for member in brain.members.values()),
-                "restarts": brain.restarts,
-            },
-            "inputRowsPerSecond": sum(each.get("readPerSecond", 0.0) for each in stages),
-            "completed": sum(each.get("completed", 0) for each in stages),
-            "pending": sum(each.get("pending", 0) for each in stages),
-            "replays": sum(each.get("replays", 0) for each in stages),
-            "duplicates": sum(each.get("duplicates", 0) for each in stages),
-            "skipped": sum(each.get("skipped", 0) for each in stages),
-            "latency": percentiles(self._latency_period),
-            "stages": stages,
-        }
+        self.recent.append(
+            {
+                "sequence": self._sequence,
+                "timestamp": dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds"),
+                "state": "draining" if brain.draining else brain.state,
+                "workers": _workers(brain),
+                "inputRowsPerSecond": sum(each.get("readPerSecond", 0.0) for each in stages),
+                **{name: sum(each.get(name, 0) for each in stages) for name in ("read", "completed", "pending")},
+                **{name: sum(each.get(name, 0) for each in stages) for name in ("replays", "duplicates", "skipped")},
+                "latency": percentiles(self._latency_period),
+                "stages": stages,
+                "tasks": tasks,
+                "edges": self._edge_rows(),
+                "nodes": self._nodes(brain),
+            }
+        )
         self._latency_period = Histogram()
-        self._before, self._closed_ns = sums, now_ns
-        self.recent.append(progress)
+        self._task_latency.clear()
+        self._before = {**sums, **self._task_counters()}
+        self._closed_ns = now_ns
 
-    def _stage(self, stage: int, sums: dict[tuple[int, str], int], seconds: float) -> dict[str, Any]:
+    def _totals(self) -> dict[Any, int]:
+        """Counters and gauges per stage."""
+        sums: dict[Any, int] = dict(self._past)
+        for rows in self._rows.values():
+            for (stage, _), row in rows.items():
+                for name in (*_COUNTERS, *_GAUGES):
+                    if name in row:
+                        sums[stage, name] = sums.get((stage, name), 0) + row[name]
+                sums[stage, "inbox_most"] = max(sums.get((stage, "inbox_most"), 0), row.get("inbox_most", 0))
+        return sums
+
+    def _stage(self, stage: int, sums: dict[Any, int], seconds: float) -> Row:
         def total(name: str) -> int:
             return sums.get((stage, name), 0)
 
         def rate(name: str) -> float:
             return round((total(name) - self._before.get((stage, name), 0)) / seconds, 1)
 
-        row: dict[str, Any] = {
-            "operators": self._stages[stage],
+        row: Row = {
+            "operators": [spec.name for spec in self._plan.stages[stage].operators],
             "in": total("in"),
             "out": total("out"),
             "inPerSecond": rate("in"),
@@ -116,6 +126,82 @@ class ProgressBook:
             row |= {name: total(name) for name in ("read", "completed", "pending", "replays")}
             row["readPerSecond"] = rate("read")
         return row
+
+    def _task_counters(self) -> dict[Any, int]:
+        return {
+            (slot, key, name): row.get(name, 0)
+            for slot, rows in self._rows.items()
+            for key, row in rows.items()
+            for name in ("in", "out", "busy_ns", "cpu_ns", "waited_ns")
+        }
+
+    def _tasks(self, seconds: float) -> list[Row]:
+        """Per task: rates, utilisation, and what a tuple cost and waited in this period."""
+        found = []
+        for slot, rows in sorted(self._rows.items()):
+            for key, row in sorted(rows.items()):
+                grown = {
+                    name: row.get(name, 0) - self._before.get((slot, key, name), 0)
+                    for name in ("in", "out", "busy_ns", "cpu_ns", "waited_ns")
+                }
+                tuples = max(1, grown["in"])
+                shown: Row = {
+                    "operators": [spec.name for spec in self._plan.stages[key[0]].operators],
+                    "task": key[1],
+                    "worker": slot,
+                    "runs": row["mode"],
+                    "inPerSecond": round(grown["in"] / seconds, 1),
+                    "outPerSecond": round(grown["out"] / seconds, 1),
+                    "utilisation": round(grown["busy_ns"] / seconds / _NS_PER_S, 4),
+                    "cpuPerTuple_us": round(grown["cpu_ns"] / tuples / 1000, 3),
+                    "service_us": round(grown["busy_ns"] / tuples / 1000, 3),
+                    "waiting_us": round(grown["waited_ns"] / tuples / 1000, 3),
+                    "inbox": row.get("inbox", 0),
+                    "outbox": row.get("outbox", 0),
+                }
+                if key in self._task_latency:
+                    shown["latency"] = percentiles(self._task_latency[key])
+                found.append(shown)
+        return found
+
+    def _edge_rows(self) -> list[Row]:
+        """Per pair of tasks: what was sent in all. A pair within one worker is handed over and has no bytes."""
+        found = []
+        rest = [0, 0]
+        for rows in self._edges.values():
+            for edge, sender, receiver, tuples, sent_bytes in rows:
+                if edge < 0:
+                    rest = [rest[0] + tuples, rest[1] + sent_bytes]
+                    continue
+                ends = self._plan.edges[edge]
+                found.append(
+                    {
+                        "from": f"{ends.src}[{sender}]",
+                        "to": f"{self._plan.stages[ends.dst_stage].head.name}[{receiver}]",
+                        "tuples": tuples,
+                        "bytes": sent_bytes,
+                    }
+                )
+        if rest[0]:
+            found.append({"from": "others", "to": "others", "tuples": rest[0], "bytes": rest[1]})
+        return found
+
+    def _nodes(self, brain: CoordinatorBrain) -> dict[str, Row]:
+        nodes: dict[str, Row] = {}
+        for slot, member in brain.members.items():
+            node = nodes.setdefault(member.peer.host, {"workers": 0, "sent_bytes": 0, "cpu_s": 0.0})
+            node["workers"] += 1
+            node["sent_bytes"] += self._sent_bytes.get(slot, 0)
+            node["cpu_s"] += sum(row.get("cpu_ns", 0) for row in self._rows.get(slot, {}).values()) / _NS_PER_S
+        return nodes
+
+
+def _workers(brain: CoordinatorBrain) -> Row:
+    return {
+        "expected": len(brain.members),
+        "alive": sum(member.alive for member in brain.members.values()),
+        "restarts": brain.restarts,
+    }
 
 
 def percentiles(histogram: Histogram) -> dict[str, float]:

@@ -14,6 +14,8 @@ import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tailrace.clock import SystemClock
+from tailrace.errors import ConfigError
+from tailrace.metrics.prometheus import MetricsPage, render
 from tailrace.topology.plan import make_plan
 from tailrace.transport.handshake import SECRET_BYTES
 from tailrace.worker.build import Program
@@ -105,6 +107,8 @@ class Query:
         """Start the workers and wait until all are open; a failure to start is raised here."""
         self._loop.on_tick = self._on_tick
         self._loop.start()
+        if self._program.settings.prometheus_port:
+            self._serve_metrics()
         try:
             self._host.launch(self._boot)
         except Exception as error:
@@ -118,6 +122,18 @@ class Query:
         if self._brain.error is not None:
             raise self._brain.error
         return self
+
+    def _serve_metrics(self) -> None:
+        port = self._program.settings.prometheus_port
+        try:
+            page = MetricsPage(port, lambda: render(self.name, self.lastProgress))
+        except OSError as error:
+            self._loop.ask(lambda brain, _: brain.stop_now())
+            raise ConfigError(
+                f"The setting prometheus_port asks for port {port} on loopback; it cannot be had: {error.strerror}.",
+                "Choose a free port, or 0 to show no metrics.",
+            ) from error
+        self.on_end(page.close)
 
     def _finish_when_ended(self) -> None:
         self._loop.ended.wait()

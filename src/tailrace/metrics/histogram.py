@@ -44,6 +44,19 @@ class Histogram:
             self.total += sum(values)
             self.most = max(self.most, max(values))  # noqa: PLW3301 - a star would copy the list
 
+    def add_many(self, value: int, count: int) -> None:
+        """Count one value in so many times."""
+        single: dict[int, int] = {}
+        count_buckets(single, [value])
+        for bucket in single:
+            self.counts[bucket] = self.counts.get(bucket, 0) + count
+        self.total += value * count
+        self.most = max(self.most, value)
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain data for a report."""
+        return {"counts": self.counts, "most": self.most, "total": self.total}
+
     def merge(self, other: Histogram) -> None:
         """Add another histogram's counts to this one's."""
         for bucket, count in other.counts.items():

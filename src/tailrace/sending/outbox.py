@@ -15,8 +15,8 @@ class Outbox:
     """Tuples of one task waiting for one destination task."""
 
     __slots__ = (
-        "channel", "consumed", "end_sent", "ended", "incs", "lineages", "roots", "sent", "serial", "since_ns", "sizes",
-        "slot", "task", "values", "window",
+        "bytes_sent", "channel", "consumed", "end_sent", "ended", "incs", "lineages", "roots", "sent", "sent_total",
+        "serial", "since_ns", "sizes", "slot", "task", "values", "window",
     )  # fmt: skip
 
     def __init__(self, channel: int, slot: int, task: int, window: int) -> None:
@@ -30,6 +30,8 @@ class Outbox:
         self.incs: list[int] = []
         self.lineages: list[int] = []
         self.since_ns = 0
+        self.bytes_sent = 0
+        self.sent_total = 0
         self.ended = False
         self.reset()
 
@@ -56,5 +58,6 @@ class Outbox:
             self.sizes = [1] * rest.bundles if rest.sizes is None else rest.sizes
             self.values, self.roots, self.incs, self.lineages = rest.values, rest.roots, rest.incs, rest.lineages
         self.sent += len(first)
+        self.sent_total += len(first)
         self.serial += 1
         return first

@@ -268,7 +268,8 @@ class WorkerBrain:
         channel, batch, since_ns = task.inbox.take(values_max)  # type: ignore[union-attr]
         if channel.credit_due:
             self._credit(channel)
-        task.waited_ns += (self.clock.now_ns() - since_ns) * len(batch)
+        now_ns = self.clock.now_ns()
+        task.waited_ns += (now_ns - since_ns) * len(batch)
         if task.guard is not None:
             keep = task.guard.admit(batch)
             if keep is not None:
@@ -276,7 +277,9 @@ class WorkerBrain:
                 batch = batch.select(keep)
                 if not batch.lineages:
                     return None
-        return self._issue(Work(task, batch))
+        work = Work(task, batch)
+        work.since_ns = since_ns
+        return self._issue(work)
 
     def _credit(self, channel: Channel) -> None:
         channel.reported = channel.consumed
@@ -353,7 +356,7 @@ class WorkerBrain:
                 error = operator_error(task.name, task.index, work.batch.values[:1], error)
             self.fail(error)
             return
-        task.account(len(work.batch), work.took_ns)
+        task.account(work)
         if isinstance(work, ReadWork):
             self._finish_read(task, work)
         elif isinstance(work, TickWork | CloseWork):
@@ -363,6 +366,8 @@ class WorkerBrain:
         else:
             for edge, values, sizes in work.outputs:
                 task.outlets[edge].emit(work.batch, values, sizes)
+        if work.since_ns and self.program.settings.metrics:
+            task.latencies.add_many(self.clock.now_ns() - work.since_ns, len(work.batch))
         self._mark_dirty(task)
         if task.inbox is not None and (task.inbox or task.inbox.ended):
             self._enqueue(task)
@@ -499,7 +504,7 @@ class WorkerBrain:
                 for partition, offset in low.items():
                     source.readers[partition].commit(offset)
                 marks |= low
-        snapshot = take_snapshot(self.tasks, self._post)
+        snapshot = take_snapshot(self.tasks, self._post, self.program.settings.edges_reported_max)
         snapshot |= {"refused_messages": self.refused_messages, "lost_tuples": self.lost_tuples}
         self.control_out.append(protocol.Report(snapshot, marks))
 

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 def run_piece(work: Work) -> None:
     """Run a piece of work here and now; an error is kept in it."""
-    begun = time.perf_counter_ns()
+    begun, cpu_begun = time.perf_counter_ns(), time.thread_time_ns()
     try:
         work.run()
     except BaseException as error:  # noqa: BLE001 - handed to the brain, which ends the query
         work.error = error
     work.took_ns = time.perf_counter_ns() - begun
+    work.cpu_ns = time.thread_time_ns() - cpu_begun
 
 
 class Returns:

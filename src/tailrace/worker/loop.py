@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.protocol import Deploy, PeerUp
 
+from .calls import Call, CallWatch
 from .errors import LeaseLostError
 from .executors import AsyncThread, Returns, TaskThread, run_piece
 from .task import CloseWork, TickWork, Work
@@ -46,7 +47,8 @@ class WorkerLoop:
         self._error: BaseException | None = None
         self._lock = threading.Lock()
         self._owner = 0
-        self._calling: tuple[int, Work, float] | None = None
+        self._calling: Call | None = None
+        self._watch = CallWatch(settings.handoff_ms)
         self._next_housekeeping_s = 0.0
 
     def run(self) -> None:
@@ -65,33 +67,30 @@ class WorkerLoop:
 
     def _start_loop(self) -> None:
         self._owner += 1
-        threading.Thread(
-            target=self._serve, args=(self._owner,), name=f"tailrace-loop-{self._owner}", daemon=True
-        ).start()
+        threading.Thread(target=self._serve, name=f"tailrace-loop-{self._owner}", daemon=True).start()
 
     def _hand_off_if_stuck(self) -> None:
         calling = self._calling
-        if calling is None or time.monotonic() - calling[2] < self._settings.handoff_ms / 1000:
+        if calling is None or not self._watch.stuck(calling):
             return
         with self._lock:
             if self._calling is not calling:
                 return
-            _, work, _ = calling
             self._calling = None
-            work.task.mode = "thread"
-            self._threads[work.task] = TaskThread(self._returns, work.task.name, start=False)
+            calling.work.task.mode = "thread"
+            self._threads[calling.work.task] = TaskThread(self._returns, calling.work.task.name, start=False)
             self._start_loop()
 
-    def _serve(self, token: int) -> None:
+    def _serve(self) -> None:
         try:
             while not self._brain.stopped and not self._ended.is_set():
-                if not self._round(token):
+                if not self._round():
                     return  # the loop went on in another thread while a task kept this one
         except BaseException as error:  # noqa: BLE001 - raised again by run()
             self._error = error
         self._ended.set()
 
-    def _round(self, token: int) -> bool:
+    def _round(self) -> bool:
         """Once around: take in, work, send, wait. False when this thread has lost the loop to another."""
         brain, board = self._brain, self._board
         for message in board.poll():
@@ -107,7 +106,7 @@ class WorkerLoop:
             if next_work is None:
                 idle = True
                 break
-            if not self._carry_out(next_work, token):
+            if not self._carry_out(next_work):
                 return False
         brain.flush(idle=idle)
         self._housekeeping()
@@ -115,7 +114,7 @@ class WorkerLoop:
             idle_work = brain.next_work()  # handing over within the worker may have made work
             if idle_work is None:
                 board.wait(wait_us)
-            elif not self._carry_out(idle_work, token):
+            elif not self._carry_out(idle_work):
                 return False
         return True
 
@@ -128,7 +127,7 @@ class WorkerLoop:
             elif isinstance(message, PeerUp):
                 self._board.introduce(message.peer)
 
-    def _carry_out(self, work: Work, token: int) -> bool:
+    def _carry_out(self, work: Work) -> bool:
         task = work.task
         if task.mode == "async" and not isinstance(work, TickWork | CloseWork):
             self._async = self._async or AsyncThread(self._returns)
@@ -140,7 +139,7 @@ class WorkerLoop:
                 thread = self._threads[task] = TaskThread(self._returns, task.name)
             thread.submit(work)
             return True
-        self._calling = calling = (token, work, time.monotonic())
+        self._calling = calling = Call(work)
         run_piece(work)
         with self._lock:
             if self._calling is calling:

@@ -85,6 +85,7 @@ class PostOffice:
             batch = box.take(max(1, min(self._batch_max, box.room, int(FRAME_BYTES_AIM / per_value))))
             payload = codec.encode_batch(batch)
             self._value_bytes[box.channel] = 0.5 * per_value + 0.5 * len(payload) / len(batch)
+            box.bytes_sent += len(payload)
             self._frame(box.slot, wire.DATA, box.channel, box.serial, payload)
 
     def end(self, box: Outbox) -> None:

@@ -1,37 +1,65 @@
-"""What a worker tells the coordinator once a second: counters and queue lengths of its tasks, as plain data."""
+"""What a worker tells the coordinator once a second: counters, queue lengths and latencies of its tasks and edges.
+
+Counters are totals since the worker started, histograms cover the time since the last snapshot. Edges beyond a bound
+are added up in one row, so that a report stays small however large the topology is.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tailrace.metrics.histogram import Histogram
+
 if TYPE_CHECKING:
     from .post import PostOffice
     from .task import Task
 
+#: The row of an edge: edge, sending task, receiving task, tuples, bytes; -1 where rows were added up.
+_REST = -1
 
-def take_snapshot(tasks: list[Task], post: PostOffice) -> dict[str, Any]:
+
+def take_snapshot(tasks: list[Task], post: PostOffice, edges_max: int) -> dict[str, Any]:
     """Describe all tasks; histograms are handed over and begin anew."""
     return {
         "tasks": [_task(task) for task in tasks],
+        "edges": _edges(tasks, edges_max),
         "sent_bytes": post.sent_bytes,
         "sent_messages": post.sent_messages,
     }
 
 
+def _edges(tasks: list[Task], edges_max: int) -> list[list[int]]:
+    """The busiest task-to-task edges by bytes, and the sum of the others."""
+    rows = [
+        [outlet.edge, task.index, box.task, box.sent_total, box.bytes_sent]
+        for task in tasks
+        for outlet in task.outlets.values()
+        for box in outlet.boxes
+        if box.sent_total
+    ]
+    rows.sort(key=lambda row: (row[4], row[3]), reverse=True)
+    rest = rows[edges_max:]
+    if rest:
+        rows = [*rows[:edges_max], [_REST, _REST, _REST, sum(row[3] for row in rest), sum(row[4] for row in rest)]]
+    return rows
+
+
 def _task(task: Task) -> dict[str, Any]:
     row: dict[str, Any] = {
         "stage": task.stage.id,
-        "operators": [spec.name for spec in task.stage.operators],
         "task": task.index,
         "mode": task.mode,
         "in": task.tuples_in,
         "out": sum(outlet.tuples for outlet in task.outlets.values()),
         "busy_ns": task.busy_ns,
+        "cpu_ns": task.cpu_ns,
         "outbox": sum(len(box.values) for box in task.boxes),
         "skipped": task.chain.skipped,
     }
     if task.inbox is not None:
         row |= {"inbox": task.inbox.tuples, "inbox_most": task.inbox.tuples_most, "waited_ns": task.waited_ns}
+        row["latency"] = task.latencies.as_dict()
+        task.latencies = Histogram()
     if task.guard is not None:
         row |= {"duplicates": task.guard.dropped, "guarded": len(task.guard)}
     if task.source is not None:
@@ -41,9 +69,7 @@ def _task(task: Task) -> dict[str, Any]:
             "pending": len(source.ledger),
             "completed": source.ledger.completed,
             "replays": source.ledger.replays,
-            "latency": {
-                "counts": source.latencies.counts, "most": source.latencies.most, "total": source.latencies.total
-            },
-        }  # fmt: skip
-        source.latencies = type(source.latencies)()
+            "complete": source.latencies.as_dict(),
+        }
+        source.latencies = Histogram()
     return row

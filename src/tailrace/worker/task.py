@@ -25,6 +25,8 @@ Mode = Literal["inline", "thread", "async"]
 
 #: Pieces of work a task with a thread of its own may have waiting there.
 THREAD_PIECES_MAX = 8
+#: How much shorter than in the loop a turn in a thread is.
+THREAD_SLICES = 8
 VALUES_PER_TURN_MAX = 1024
 _COST_WEIGHT = 0.2
 
@@ -49,8 +51,12 @@ class Task:
         self.next_tick_ns: int | None = None
         self.tuples_in = 0
         self.busy_ns = 0
+        self.cpu_ns = 0
         self.waited_ns = 0
+        #: Time from arrival in the inbox to the end of the work on it, per tuple.
+        self.latencies = Histogram()
         self._cost_ns = 1000.0
+        self._turn_values = 1
 
     @property
     def name(self) -> str:
@@ -65,17 +71,24 @@ class Task:
         return THREAD_PIECES_MAX if self.mode == "thread" else 1
 
     def values_per_turn(self, slice_ns: int) -> int:
-        """How many values one turn should take: single ones where a thread or an awaited call works on them."""
-        if self.mode != "inline":
-            return 1
-        return max(1, min(VALUES_PER_TURN_MAX, int(slice_ns / self._cost_ns)))
+        """How many values one turn should take, from one upwards as their cost becomes known.
 
-    def account(self, values: int, took_ns: int) -> None:
+        In a thread of its own a task takes fewer, because what it gives waits for the end of the turn.
+        """
+        if self.mode == "async":
+            return 1
+        aim_ns = slice_ns if self.mode == "inline" else slice_ns // THREAD_SLICES
+        self._turn_values = max(1, min(VALUES_PER_TURN_MAX, 2 * self._turn_values, int(aim_ns / self._cost_ns)))
+        return self._turn_values
+
+    def account(self, work: Work) -> None:
         """Learn what a value costs."""
+        values = len(work.batch)
         self.tuples_in += values
-        self.busy_ns += took_ns
+        self.busy_ns += work.took_ns
+        self.cpu_ns += work.cpu_ns
         if values:
-            self._cost_ns += _COST_WEIGHT * (took_ns / values - self._cost_ns)
+            self._cost_ns += _COST_WEIGHT * (work.took_ns / values - self._cost_ns)
 
     def held_back(self, tuples_max: int) -> bool:
         """Whether an outbox behind the task is full."""
@@ -123,6 +136,8 @@ class Work:
         self.outputs: Outputs = []
         self.error: BaseException | None = None
         self.took_ns = 0
+        self.cpu_ns = 0
+        self.since_ns = 0
 
     def run(self) -> None:
         """Run the user's code."""

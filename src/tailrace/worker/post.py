@@ -52,8 +52,9 @@ class PostOffice:
         return sum(len(roots) for roots, _, _ in self._acks.values())
 
     def hold(self, slot: int) -> None:
-        """Send nothing to a slot whose worker is being replaced, and forget what was on its way."""
+        """Forget what was on its way to a slot's old worker; what is filed from now on waits for the new one to open."""
         self._held.add(slot)
+        self._acks.pop(slot, None)
         self._frames.pop(slot, None)
         self._stuck.pop(slot, None)
 
@@ -106,8 +107,6 @@ class PostOffice:
 
     def _frame_acks(self) -> None:
         for slot, (roots, incs, xors) in self._acks.items():
-            if slot in self._held:
-                continue  # the roots of a lost source are read again
             for at in range(0, len(roots), ACKS_PER_FRAME_MAX):
                 end = at + ACKS_PER_FRAME_MAX
                 self._frame(slot, wire.ACKS, 0, 0, _encode((roots[at:end], incs[at:end], xors[at:end])))
@@ -121,11 +120,8 @@ class PostOffice:
             self._retry()
         if not self._frames:
             return
-        gathered, self._frames = self._frames, {}
-        for slot, parts in gathered.items():
-            if slot in self._held:
-                continue
-            message = b"".join(parts)
+        for slot in [slot for slot in self._frames if slot not in self._held]:
+            message = b"".join(self._frames.pop(slot))
             self.sent_bytes += len(message)
             self.sent_messages += 1
             waiting = self._stuck.get(slot)

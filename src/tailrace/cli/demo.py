@@ -1,4 +1,4 @@
-"""``tailrace demo``: word count over Wikipedia sentences at a steady rate on an embedded Spark, checked to the last word.
+"""``tailrace demo``: word count over Wikipedia at a steady rate on an embedded Spark, checked to the last word.
 
 Called by ``main``; touches nothing but the console and the Spark it starts.
 """
@@ -116,5 +116,5 @@ def check_counts(found: Mapping[str, int], expected: Counter[str]) -> None:
         some = ", ".join(f"{word!r} {found.get(word, 0)} for {expected[word]}" for word in wrong[:_WRONG_SHOWN_MAX])
         raise DemoError(
             f"{len(wrong):,} of {len(expected):,} counts differ from those of a plain Python loop: {some}.",
-            "Where a worker was killed this is to be expected: state is in memory in this release. Else please report it.",
+            "If a worker was killed this is to be expected: state is in memory in this release. Else please report it.",
         )

@@ -1,0 +1,100 @@
+"""The demo without Spark: its topology in worker processes, its check, and Ctrl-C."""
+
+from __future__ import annotations
+
+import io
+import signal
+import threading
+from collections import Counter
+
+import pytest
+from rich.console import Console
+
+from tailrace.cli.demo import Asked, check_counts, summary
+from tailrace.cli.errors import DemoError
+from tailrace.cli.watching import End, step, watch
+from tailrace.cli.wordcount import plain_count, word_count
+from tailrace.config import Policy, Settings
+from tailrace.coordinator.query import Query
+from tailrace.testing import ProcessHost
+
+
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO(), width=200)
+
+
+def started(rate, count):
+    flow, tally = word_count(rate, count, tasks=1)
+    return Query(flow, ProcessHost(2), Policy(), Settings(progress_s=0.1)).start(), tally
+
+
+def test_the_demo_sums_up_exactly(console):
+    query, tally = started(rate=2000, count=600)
+    seen = []
+    assert watch(query, console, seen.append, every_s=0.05) is End.BY_ITSELF
+    assert all(progress["state"] == "running" for progress in seen)
+    lines = summary(query, tally, Asked(0.3, 2000, 2), seconds=2.0)
+    assert lines[0] == "sentences/s  300 of 2,000 asked for"
+    assert lines[1].startswith(f"counted      600 sentences, {plain_count(600).total():,} words in 2.0 s")
+    assert lines[-2] == "lost         0"
+    assert lines[-1].startswith("counts exact: ")
+
+
+def test_ctrl_c_drains_and_what_was_read_is_still_exact(console):
+    query, tally = started(rate=1000, count=1_000_000)
+
+    def press(progress):
+        if progress["completed"] > 100:
+            signal.raise_signal(signal.SIGINT)
+
+    assert watch(query, console, press, every_s=0.05) is End.DRAINED
+    assert "Stopping" in console.file.getvalue()
+    assert not query.isActive
+    completed = query.lastProgress["completed"]
+    assert 100 < completed < 1_000_000
+    assert tally.counts == plain_count(completed)
+    assert summary(query, tally, Asked(1000, 1000, 2), 1.0)[-1].startswith("counts exact")
+
+
+def test_a_second_ctrl_c_ends_at_once(console):
+    query, _ = started(rate=1000, count=1_000_000)
+    drain = query.stop
+
+    def never_drains(*, now=False):
+        if now:
+            drain(now=True)
+        else:
+            signal.raise_signal(signal.SIGINT)
+            threading.Event().wait(60)
+
+    query.stop = never_drains
+    assert watch(query, console, lambda _: signal.raise_signal(signal.SIGINT), every_s=0.05) is End.AT_ONCE
+    assert not query.isActive
+    assert "Ending at once" in console.file.getvalue()
+
+
+def test_wrong_counts_are_named():
+    check_counts({"a": 2, "b": 1}, Counter("aab"))
+    with pytest.raises(DemoError, match=r"2 of 2 counts differ.*'a' 1 for 2"):
+        check_counts({"a": 1, "b": 1, "c": 1}, Counter("aab"))
+
+
+def test_a_missing_sentence_is_an_error():
+    class Lossy:
+        lastProgress = {"completed": 3, "replays": 0, "stages": [{"read": 5}, {}]}  # noqa: N815, RUF012
+        latency = {"count": 0}  # noqa: RUF012
+
+    _, tally = word_count(1, 5, 1)
+    with pytest.raises(DemoError, match="2 are lost"):
+        summary(Lossy(), tally, Asked(1, 1, 1), 1.0)
+
+
+def test_steps_are_plain_lines_where_there_is_no_terminal(console):
+    with step(console, "Doing [this] ..."):
+        pass
+    assert console.file.getvalue() == "Doing [this] ...\n"
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with step(terminal, "Doing that ..."):
+        pass
+    assert "Doing that ..." in terminal.file.getvalue()

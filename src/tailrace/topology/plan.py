@@ -66,15 +66,20 @@ class Stage:
 
     @property
     def guarded(self) -> bool:
-        """Whether duplicates must be dropped in front of it: it keeps state or it lets results out."""
+        """Whether duplicates must be dropped in front of it.
+
+        It keeps state, or lets results out, or a second run over the same tuple would give something else; what it gave
+        the first time is then repeated instead.
+        """
         return not self.is_source and any(
-            op.verb in KEYED_VERBS or op.verb == "process" or op.kind == "sink" for op in self.operators
+            op.verb in KEYED_VERBS or op.verb == "process" or op.kind == "sink" or not op.deterministic
+            for op in self.operators
         )
 
     @property
-    def keyed(self) -> bool:
-        """Whether tuples reach it by their key."""
-        return self.head.key is not None
+    def ordered(self) -> bool:
+        """Whether a replay for lateness must not overtake what it repeats."""
+        return any(op.ordered for op in self.operators)
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,10 @@ class Plan:
     edges: tuple[StageEdge, ...]
     inputs: dict[int, tuple[StageEdge, ...]] = field(default_factory=dict)
     outputs: dict[int, tuple[StageEdge, ...]] = field(default_factory=dict)
+
+    def leads_to_order(self, stage: int) -> bool:
+        """Whether what leaves the stage can reach one that is ordered, or the stage is."""
+        return self.stages[stage].ordered or any(self.leads_to_order(edge.dst_stage) for edge in self.outputs[stage])
 
 
 def is_async(spec: OperatorSpec) -> bool:

@@ -488,8 +488,8 @@ class WorkerBrain:
             timeout_ns = int(policy.replay_timeout_s * _NS_PER_S)
             self._next_replay_ns = now_ns + max(timeout_ns // 20, 1_000_000)
             for task in self._sources:
-                late = task.source.ledger.overdue(now_ns, timeout_ns, _REPLAYS_PER_CHECK)  # type: ignore[union-attr]
-                self._replay(task, late)
+                if task.source is not None and task.source.replays_late:
+                    self._replay(task, task.source.ledger.overdue(now_ns, timeout_ns, _REPLAYS_PER_CHECK))
         if now_ns >= self._next_report_ns:
             self._next_report_ns = now_ns + int(self.program.settings.progress_s * _NS_PER_S)
             self.report()

@@ -75,6 +75,7 @@ def _build(program: Program, site: Site, stage: Stage, index: int) -> Task:
     task = Task(stage, index, chain, {edge.id: _outlet(program, site, edge, index) for edge in edges})
     if stage.is_source:
         task.source = _source(site, stage, index)
+        task.source.replays_late = not program.plan.leads_to_order(stage.id)
     else:
         task.inbox = _inbox(program, site, stage, index)
         if stage.guarded and program.policy.tracked:

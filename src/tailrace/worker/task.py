@@ -104,6 +104,8 @@ class SourceSide:
         self.latencies = Histogram()
         self.read = 0
         self.draining = False
+        #: Whether roots are sent again for being late; those of a lost worker always are.
+        self.replays_late = True
         self._turn = 0
 
     @property

@@ -1,7 +1,8 @@
 """How much a node can process in one batch, learned from batch to batch (section 3.3, iterative learning control).
 
-Called by the paper's plan and the proportional one. Pure. It drifts where a node's load does not follow its capacity,
-because each round multiplies the estimate again: that is the paper's rule, kept as it is and bounded.
+Called by the paper's plan and the proportional one. Pure. Changed against the paper: where a node's load does not
+follow its capacity (more stragglers than the helpers can relieve) each round would multiply the estimate again and
+without end, so it is kept within a factor of the throughput that was measured.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from .observe import BatchRun
     from .plans.base import Node
 
-STEP_MAX = 8.0
-"""One batch changes an estimate by at most this factor; a single stall must not send a node's share to nothing."""
+WINDUP_MAX = 2.0
+"""An estimate is at most this factor from the measured throughput."""
 
 
 def learn_capacity(capacity: Mapping[str, float], run: BatchRun) -> dict[str, float]:
@@ -27,11 +28,10 @@ def learn_capacity(capacity: Mapping[str, float], run: BatchRun) -> dict[str, fl
     learned = dict(capacity)
     for node in run.nodes:
         finish_ms = max(MIN_FINISH_MS, node.finish_ms)
-        if node.executor in capacity:
-            step = min(STEP_MAX, max(1 / STEP_MAX, ideal_ms / finish_ms))
-            learned[node.executor] = capacity[node.executor] * step
-        else:
-            learned[node.executor] = node.load / finish_ms
+        throughput = node.load / finish_ms
+        before = capacity.get(node.executor)
+        estimate = throughput if before is None else before * ideal_ms / finish_ms
+        learned[node.executor] = min(WINDUP_MAX * throughput, max(throughput / WINDUP_MAX, estimate))
     return learned
 
 

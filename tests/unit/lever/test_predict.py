@@ -51,6 +51,14 @@ def test_capacity_starts_as_throughput_and_learns_from_the_median():
     assert learn_capacity(capacity, first) == {"a": 4.0, "b": 1.0, "c": 0.25}
 
 
+def test_capacity_stays_near_the_throughput_where_loads_do_not_follow_it():
+    run = BatchRun(0, (NodeRun("a", 100.0, 50.0), NodeRun("b", 100.0, 100.0), NodeRun("c", 100.0, 200.0)))
+    capacity = {}
+    for _ in range(20):
+        capacity = learn_capacity(capacity, run)
+    assert capacity == {"a": 4.0, "b": 1.0, "c": 0.25}
+
+
 def task(executor, finish_ms, rows=10, *, batch=1, stage=5, succeeded=True, outrun=False):
     return TaskEnd(batch, stage, 1000, executor, 1000, finish_ms, rows, succeeded, outrun, "PROCESS_LOCAL")
 

@@ -128,4 +128,5 @@ def _task(event: dict[str, Any], streams: dict[tuple[int, int], tuple[str, int]]
         bytes_read=read.get("Bytes Read", 0),
         query=query,
         batch=batch,
+        locality=info.get("Locality", ""),
     )

@@ -27,6 +27,7 @@ class Task:
     bytes_read: int
     query: str = ""
     batch: int = -1
+    locality: str = ""
 
     @property
     def duration_ms(self) -> int:

@@ -1,0 +1,160 @@
+"""One Spark application of the benchmark: a process that runs arms on command, one line of JSON per command and answer.
+
+Started by ``Driver`` in the benchmark's own process, so that applications with different start-up settings can be
+alive together and their arms interleaved. Its Lever memory is kept per arm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..apply import PLAN_TIMEOUT_MS, Lever
+from ..errors import BenchError
+from ..planner import Planner
+from ..plans import plan_of
+from ..session import spark_session
+from .workloads import CASES, Load
+
+ANSWER = "tailrace-answer:"
+
+
+class Driver:
+    """The other end: a handle on such a process."""
+
+    def __init__(self, master: str, events: Path, *, speculation: bool) -> None:
+        settings = {"master": master, "events": str(events), "speculation": speculation}
+        command = [sys.executable, "-m", "tailrace.lever.bench.driver", json.dumps(settings)]
+        self._process = subprocess.Popen(  # noqa: S603  this very module
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+            text=True,
+        )
+
+    def ask(self, **command: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer."""
+        assert self._process.stdin is not None  # noqa: S101  made by Popen above
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for the next answer; the first says that the application is up."""
+        assert self._process.stdout is not None  # noqa: S101  made by Popen above
+        for line in self._process.stdout:
+            if line.startswith(ANSWER):
+                found: dict[str, Any] = json.loads(line.removeprefix(ANSWER))
+                if "error" in found:
+                    raise BenchError(f"An arm failed: {found['error']}", "Run the arm alone to see Spark's own log.")
+                return found
+        raise BenchError("A Spark application of the benchmark ended.", "Check memory: it needs about 8 GB.")
+
+    def close(self) -> None:
+        """End the application."""
+        if self._process.stdin:
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+class Application:
+    """What runs in the process."""
+
+    def __init__(self, master: str, events: str, *, speculation: bool) -> None:
+        config = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.memory": "768m",
+            "spark.executor.cores": "1",
+            "spark.executor.memory": "640m",
+            "spark.cores.max": "4",
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.eventLog.dir": Path(events).as_uri(),
+            # The duty cycle stops executors for moments only, but a loaded machine adds to it.
+            "spark.network.timeout": "300s",
+        }
+        self.spark = spark_session("tailrace-bench", master=master, config=config, speculation=speculation)
+        self.spark.sparkContext.setLogLevel("ERROR")
+        self._planners: dict[str, Planner] = {}
+
+    def run(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Run some batches of one arm; a query goes on where its last command left it."""
+        load = Load(**command["load"])
+        lever = self._lever(command)
+        for key, value in command.get("live", {}).items():
+            # Speculation's thresholds are read when a stage starts, so arms of one application can have their own.
+            self.spark.sparkContext._jsc.sc().conf().set(key, value)  # noqa: SLF001
+        case = CASES[command["case"]]
+        query = (
+            case.build(self.spark, load)
+            .writeStream.format("noop")
+            .outputMode(case.mode)
+            .option("checkpointLocation", command["checkpoint"])
+            .trigger(processingTime=f"{int(load.trigger_s * 1000)} milliseconds")
+            .start()
+        )
+        while query.isActive and len(_batches(query)) < command["batches"]:
+            query.awaitTermination(0.02)
+        query.stop()
+        if query.exception():
+            raise query.exception()
+        answer = {"query": query.id, "batches": _batches(query)[: command["batches"]]}
+        if lever:
+            status = lever.status(query.id)
+            answer["failures"] = status.failures
+            answer["shares"] = {b.batch: {e.executor: e.share for e in b.executors} for b in status.batches}
+            lever.stop()
+        return answer
+
+    def _lever(self, command: dict[str, Any]) -> Lever | None:
+        if not command.get("plan"):
+            return None
+        planner = self._planners.setdefault(command["checkpoint"], Planner(plan_of(command["plan"])))
+        lever = Lever(self.spark, planner, planner.decide)
+        lever.start(self.spark, PLAN_TIMEOUT_MS)
+        return lever
+
+
+def _batches(query: Any) -> list[tuple[int, int]]:
+    """Batch numbers and durations of the batches that had input."""
+    return [(p["batchId"], p["durationMs"]["triggerExecution"]) for p in query.recentProgress if p["numInputRows"]]
+
+
+def serve() -> None:
+    """Answer commands until the other end goes."""
+    application = Application(**json.loads(sys.argv[1]))
+    _say({"up": True})
+    for line in sys.stdin:
+        _say(_attempt(application, json.loads(line)))
+    application.spark.stop()
+
+
+def _attempt(application: Application, command: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return application.run(command)
+    except Exception as error:  # noqa: BLE001  it is handed to the other process, which raises it
+        return {"error": f"{type(error).__name__}: {error}"[:2000]}
+
+
+def _say(answer: dict[str, Any]) -> None:
+    sys.stdout.write(ANSWER + json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,107 @@
+"""How many batches Lever needs to settle after a change: the slow executor moves, bursts, two slow ones, a new rate.
+
+Called by the benchmark's full run. A batch is settled when it and all that follow are within a quarter of the level
+that the scenario ends on (the median of its last batches).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from ..plans import DEFAULT_PLAN
+from .cluster import HOSTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .main import Bench
+    from .rows import Row
+    from .workloads import Load
+
+BEFORE, AFTER = 6, 10
+WITHIN = 1.25
+TARGET, PAPER = 3, "6-7 batches"
+FAST, SLOW = HOSTS[0], HOSTS[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What holds before and after the change."""
+
+    name: str
+    before: dict[str, float]
+    after: dict[str, float]
+    rate: float = 1.0
+    """The input after the change, in parts of the input before."""
+
+
+SCENARIOS = (
+    Scenario("slow_moves", {SLOW: 4.0}, {FAST: 4.0}),
+    Scenario("burst_on_fast", {SLOW: 4.0}, {SLOW: 4.0, FAST: 2.0}),
+    Scenario("burst_on_slow", {SLOW: 2.0}, {SLOW: 6.0}),
+    Scenario("two_slow", {SLOW: 4.0}, {SLOW: 4.0, HOSTS[2]: 4.0}),
+    Scenario("rate_doubles", {SLOW: 4.0}, {SLOW: 4.0}, rate=2.0),
+    Scenario("rate_halves", {SLOW: 4.0}, {SLOW: 4.0}, rate=0.5),
+)
+
+
+def settled_after(batch_ms: Sequence[float], *, within: float = WITHIN) -> int:
+    """Count the batches before the level is reached and kept; single slow batches in the tail half are noise."""
+    level_ms = median(batch_ms[len(batch_ms) // 2 :])
+    late = [index for index, value in enumerate(batch_ms[: len(batch_ms) // 2]) if value > within * level_ms]
+    return late[-1] + 1 if late else 0
+
+
+def run(running: Bench, load: Load, plots: Path | None, scenarios: Sequence[Scenario] = SCENARIOS) -> list[Row]:
+    """Play every scenario with the default plan."""
+    from .main import Arm  # noqa: PLC0415  main calls this module
+
+    rows, curves = [], {}
+    for scenario in scenarios:
+        arm = Arm(f"scenario-{scenario.name}", plan=DEFAULT_PLAN)
+        running.slowdown.set(scenario.before)
+        before = running.batches("wordcount", arm, load, BEFORE)["batches"]
+        running.slowdown.set(scenario.after)
+        changed = replace(load, rows=int(load.rows * scenario.rate))
+        after = running.batches("wordcount", arm, changed, AFTER + 1)["batches"]
+        # A query that starts again loads its state: that batch says nothing about the plan.
+        after_ms = [float(ms) for _, ms in after[1:]] if scenario.rate != 1.0 else [float(ms) for _, ms in after]
+        curves[scenario.name] = [float(ms) for _, ms in before], after_ms
+        rows.append(_row(scenario.name, settled_after(after_ms)))
+    running.slowdown.set({})
+    if plots:
+        _draw(curves, plots / "lever_convergence.png")
+    return rows
+
+
+def _row(name: str, batches: int) -> Row:
+    return {
+        "case": name,
+        "metric": "batches_to_converge",
+        "unit": "batches",
+        "baseline": "target",
+        "baseline_value": TARGET,
+        "value": batches,
+        "ratio": round(batches / TARGET, 3),
+        "repeats": 1,
+        "spread": None,
+        "better": "lower",
+        "bar": 1.0,
+        "ok": batches <= TARGET,
+        "paper": PAPER if name.startswith("burst") else "",
+    }
+
+
+def _draw(curves: dict[str, tuple[list[float], list[float]]], target: Path) -> None:
+    from matplotlib.figure import Figure  # noqa: PLC0415  an optional dependency
+
+    figure = Figure(figsize=(12, 7), layout="constrained")
+    for panel, (name, (before, after)) in zip(figure.subplots(2, 3, sharey=True).flat, curves.items(), strict=False):
+        panel.plot(range(-len(before), 0), before)
+        panel.plot(range(len(after)), after)
+        panel.axvline(-0.5, linestyle=":")
+        panel.set(title=name, xlabel="batches after the change", ylabel="batch ms")
+    figure.savefig(target)

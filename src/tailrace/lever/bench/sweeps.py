@@ -1,0 +1,85 @@
+"""The paper's sensitivity study: helpers 0 to 12 (simulated, four executors are too few) and the batch interval.
+
+Called by the benchmark; the helper sweep needs no Spark and is part of every run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from statistics import mean
+from typing import TYPE_CHECKING
+
+from ..plans import DEFAULT_PLAN, LeverPlan, Plan, plan_of
+from ..simulate import Batch, simulate
+from .rows import Row, paired, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .main import Bench
+
+HELPERS = tuple(range(13))
+INTERVALS_S = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
+PAPER_INTERVALS = {0.25: "-21.47 %", 0.5: "-27.78 %", 2.0: "-43.39 %"}
+NODES, SLOW_NODES = 64, 16
+BATCHES, SKIPPED = 60, 10
+
+
+def simulated_ms(plan: Plan, seed: int = 1) -> float:
+    """Mean batch time on 64 nodes of the paper's two machine types (1.2 and 2.6 GHz), once settled."""
+    speeds = {str(i): (1.2 / 2.6 if i < SLOW_NODES else 1.0) for i in range(NODES)}
+    batches = [Batch(1000.0 * NODES, speeds)] * BATCHES
+    random = Random(seed)  # noqa: S311  a simulation
+    outcomes = simulate(plan, batches, overhead_ms=100.0, noise=0.05, random=random)
+    return mean(outcome.makespan_ms for outcome in outcomes[SKIPPED:])
+
+
+def helpers(plots: Path | None, counts: Sequence[int] = HELPERS) -> list[Row]:
+    """Sweep the number of helpers of the paper's plan; none is the baseline."""
+    base_ms = simulated_ms(LeverPlan(helpers=0))
+    found = {count: simulated_ms(LeverPlan(helpers=count)) for count in counts}
+    if plots:
+        _draw(found, "helpers", "simulated batch ms", plots / "lever_helpers.png")
+    rows = [
+        plain(f"helpers_{count}", "batch_ms_mean", "ms", value, "helpers_0", base_ms, better="lower",
+              paper="near ideal" if count == 4 else "best" if count == 6 else "")  # noqa: PLR2004  the paper's counts
+        for count, value in found.items()
+    ]  # fmt: skip
+    own_ms = simulated_ms(plan_of(DEFAULT_PLAN))
+    return [*rows, plain(f"helpers_{DEFAULT_PLAN}", "batch_ms_mean", "ms", own_ms, "helpers_0", base_ms,
+                         better="lower", paper="")]  # fmt: skip
+
+
+def intervals(running: Bench, plots: Path | None, lengths_s: Sequence[float] = INTERVALS_S) -> list[Row]:
+    """Sweep the trigger interval at a constant input rate: short batches are mostly overhead and gain less."""
+    from .main import ARMS, FULL, measure  # noqa: PLC0415  main calls this module
+
+    arms = [arm for arm in ARMS if arm.name in {"default", DEFAULT_PLAN}]
+    rows, curve = [], {}
+    for length_s in lengths_s:
+        load = replace(FULL.load, trigger_s=length_s, rows=max(8, int(FULL.load.rows * length_s / FULL.load.trigger_s)))
+        size = replace(FULL, load=load, rounds=2, batches=4)
+        found = measure(running, "wordcount", size, [replace(arm, name=f"{arm.name}") for arm in arms])
+        own, base = ([r.mean_ms for r in found[name]] for name in (DEFAULT_PLAN, "default"))
+        rows.append(
+            paired(
+                f"interval_{length_s}s", "batch_ms_mean", "default", own, base, paper=PAPER_INTERVALS.get(length_s, "")
+            )
+        )
+        curve[length_s] = rows[-1]["ratio"]
+    if plots:
+        _draw(curve, "interval, s", "batch time against default Spark", plots / "lever_intervals.png")
+    return rows
+
+
+def _draw(points: dict[float, float] | dict[int, float], x: str, y: str, target: Path) -> None:
+    from matplotlib.figure import Figure  # noqa: PLC0415  an optional dependency
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    panel = figure.subplots()
+    panel.plot([*points.keys()], [*points.values()], marker="o")
+    panel.set(xlabel=x, ylabel=y, ylim=(0, None))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target)

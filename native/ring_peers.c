@@ -53,7 +53,7 @@ static uint64_t identity_of(uint32_t pid, uint64_t start_ticks) { return start_t
 
 /* 0 where /proc cannot be read. */
 uint64_t ring_own_identity(void) {
-    struct process process;
+    struct process process = {0};
     uint32_t pid = (uint32_t)getpid();
     return read_process(pid, &process) == 0 ? identity_of(pid, process.start_ticks) : 0;
 }
@@ -65,7 +65,7 @@ bool ring_identity_is_dead(uint64_t identity) {
     if (kill((pid_t)pid, 0) == -1 && errno == ESRCH) {
         return true;
     }
-    struct process process;
+    struct process process = {0};
     int error = read_process(pid, &process);
     if (error != 0) {
         return (error == ENOENT || error == ESRCH) && kill((pid_t)pid, 0) == -1 && errno == ESRCH;
@@ -74,10 +74,10 @@ bool ring_identity_is_dead(uint64_t identity) {
     return gone || identity_of(pid, process.start_ticks) != identity;
 }
 
-static void free_places(struct ring *r, const bool dead[RING_PEERS], const uint64_t identities[RING_PEERS]) {
+static void free_places(struct ring *r, const uint64_t dead[RING_PEERS]) {
     for (uint32_t i = 0; i < RING_PEERS; i++) {
-        uint64_t identity = identities[i];
-        if (dead[i]) {
+        uint64_t identity = dead[i];
+        if (identity != 0) {
             ring_cas(&r->file->peers[i], &identity, 0);
         }
     }
@@ -85,20 +85,21 @@ static void free_places(struct ring *r, const bool dead[RING_PEERS], const uint6
 
 /* Resolves the records of every dead peer among those marked in `suspects`. */
 static bool bury(struct ring *r, const bool suspects[RING_PEERS]) {
-    bool dead[RING_PEERS] = {false};
-    uint64_t identities[RING_PEERS] = {0};
+    uint64_t dead[RING_PEERS] = {0};
     bool any = false;
     for (uint32_t i = 0; i < RING_PEERS; i++) {
         if (!suspects[i] || i == r->peer) {
             continue;
         }
-        identities[i] = ring_load(&r->file->peers[i]);
-        dead[i] = identities[i] != 0 && ring_identity_is_dead(identities[i]);
-        any = any || dead[i];
+        uint64_t identity = ring_load(&r->file->peers[i]);
+        if (identity != 0 && ring_identity_is_dead(identity)) {
+            dead[i] = identity;
+            any = true;
+        }
     }
     if (any) {
         ring_resolve_dead(r, dead);
-        free_places(r, dead, identities);
+        free_places(r, dead);
         ring_advance_left(r);
         ring_wake_consumers(r);
         ring_wake_producers(r, true);

@@ -232,9 +232,11 @@ void ring_advance_left(struct ring *r) {
     }
 }
 
-/* Skips what the dead were writing and releases what they had claimed. One pass suffices for a peer that was dead before
- * it began: it can neither reserve nor claim any more, so afterwards no record names it and its place may be given away. */
-void ring_resolve_dead(struct ring *r, const bool dead[RING_PEERS]) {
+/* Skips what the dead were writing and releases what they had claimed; `dead` has their identities, 0 for everyone else. One
+ * pass suffices for a peer that was dead before it began: it can neither reserve nor claim any more, so afterwards no
+ * record names it and its place may be given away. Another process may do just that while this one sleeps in between;
+ * therefore the place must still be the dead one's after the record was read. */
+void ring_resolve_dead(struct ring *r, const uint64_t dead[RING_PEERS]) {
     uint64_t seq = ring_load(&r->file->left);
     for (;; seq++) {
         struct ring_head *head = ring_head_of(r, seq);
@@ -248,7 +250,8 @@ void ring_resolve_dead(struct ring *r, const bool dead[RING_PEERS]) {
         }
         enum ring_status status = ring_status_in(control);
         uint32_t peer = ring_peer_in(control);
-        if (!dead[peer] || (status != RING_WRITING && status != RING_CLAIMED)) {
+        bool open = status == RING_WRITING || status == RING_CLAIMED;
+        if (!open || peer >= RING_PEERS || dead[peer] == 0 || ring_load(&r->file->peers[peer]) != dead[peer]) {
             continue;
         }
         bool writing = status == RING_WRITING;

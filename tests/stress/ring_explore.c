@@ -15,16 +15,31 @@
 
 static long explore_syscall(long number, ...);
 static int explore_clock(int clock, struct timespec *now);
+static int explore_kill(int pid, int number);
+static int explore_open(const char *path, int flags);
+static int explore_getpid(void);
 
 /* The protocol is compiled into this file with its system calls replaced. */
 #define RING_TEST_POINTS
 #define RING_HOLES_MAX 4
+#define RING_PEERS 16u
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
 #define syscall explore_syscall
 #define clock_gettime explore_clock
+#define kill explore_kill
+#define open explore_open
+#define getpid explore_getpid
 #include "../../native/ring_protocol.c"
 #include "../../native/ring_wait.c"
+#include "../../native/ring_peers.c"
 #undef syscall
 #undef clock_gettime
+#undef kill
+#undef open
+#undef getpid
 
 #ifndef __x86_64__
 #error "the explorer switches coroutines with x86-64 assembly"
@@ -55,6 +70,7 @@ struct scenario {
     int producers, consumers, messages_each, takes_each, crashes;
     uint32_t heads, units;
     uint32_t sizes[4]; /* units of a producer's successive messages */
+    bool joins;        /* producers take their places in the peer table when they start, also those of the dead */
     bool waits;        /* consumers sleep on the futex until all is read; otherwise they try takes_each times */
 };
 
@@ -63,7 +79,6 @@ static struct {
     _Alignas(64) unsigned char arena[UNITS_MAX * RING_UNIT];
 } shared;
 static struct ring handles[THREADS_MAX + 1];
-static bool dead_lists[THREADS_MAX + 1][RING_PEERS];
 static _Alignas(64) unsigned char stacks[THREADS_MAX][STACK_BYTES];
 static void *stack_pointers[THREADS_MAX];
 static struct books books;
@@ -130,21 +145,27 @@ static int explore_clock(int clock, struct timespec *now) {
     return 0;
 }
 
-/* What ring_peers.c does once it knows who is dead; here the scheduler knows. */
-void ring_maintain(struct ring *r, int64_t now_us) {
-    (void)now_us;
-    bool *dead = dead_lists[r - handles];
-    bool any = false;
-    for (int i = 0; i < THREADS_MAX; i++) {
-        dead[i] = books.life[i] == CRASHED;
-        any = any || dead[i];
-    }
-    if (any) {
-        ring_resolve_dead(r, dead);
-    }
-    ring_advance_left(r);
-    r->right = ring_load(&r->file->left);
-    r->hole_count = 0;
+/* A process's pid is its number plus one. It is dead when the scheduler crashed it; /proc tells nothing more. */
+static int explore_getpid(void) { return current + 1; }
+
+static int explore_kill(int pid, int number) {
+    (void)number;
+    errno = ESRCH;
+    return pid <= THREADS_MAX && books.life[pid - 1] == CRASHED ? -1 : 0;
+}
+
+static int explore_open(const char *path, int flags) {
+    (void)path;
+    (void)flags;
+    errno = EACCES;
+    return -1;
+}
+
+/* Housekeeping that is due, and has found the left side where it was the last time. */
+static void maintain(struct ring *r) {
+    r->maintained_left = ring_load(&r->file->left);
+    ring_maintain(r, MAINTAIN_EVERY_US);
+    r->maintained_us = 0;
 }
 
 /* ---- the processes --------------------------------------------------------------------------------------------- */
@@ -153,6 +174,9 @@ static unsigned char pattern(int message) { return (unsigned char)(0x51 + 7 * me
 
 static void produce(int self) {
     struct ring *r = &handles[self];
+    if (plan->joins) {
+        check(take_place(r, (uint64_t)self + 1), "no place is left");
+    }
     for (int i = 0; i < plan->messages_each; i++) {
         int message = self * plan->messages_each + i;
         uint32_t units = plan->sizes[i % 4], bytes = units * RING_UNIT;
@@ -212,7 +236,7 @@ static void consume(int self) {
             attempt = 0;
             ring_wait(&handles[self], INT64_MAX);
         } else {
-            ring_maintain(&handles[self], 0);
+            maintain(&handles[self]);
         }
     }
     /* Others may sleep although all is read: the last one out rings the bell, as a worker does at the end of a query. */
@@ -247,17 +271,18 @@ static size_t put(size_t at, const void *data, size_t bytes) {
     return at + bytes;
 }
 
+static size_t peers_bytes(void) { return 8 * sizeof(uint64_t); }
 static size_t shared_begin(void) { return offsetof(struct ring_file, frontier_hint); }
 static size_t shared_bytes(void) { return offsetof(struct ring_file, skipped_count) - shared_begin(); }
 
 static size_t save(void) {
     size_t at = put(0, shared.memory + shared_begin(), shared_bytes());
+    at = put(at, shared.memory + offsetof(struct ring_file, peers), peers_bytes());
     at = put(at, shared.memory + sizeof(struct ring_file), plan->heads * sizeof(struct ring_head));
     at = put(at, shared.arena, plan->units * RING_UNIT);
     at = put(at, &books, sizeof books);
     for (int i = 0; i < plan->producers + plan->consumers; i++) {
         at = put(at, &handles[i], sizeof handles[i]);
-        at = put(at, dead_lists[i], 8);
         size_t used = books.life[i] <= SLEEPING ? (size_t)(stacks[i] + STACK_BYTES - (unsigned char *)stack_pointers[i]) : 0;
         at = put(at, &used, sizeof used);
         at = put(at, stacks[i] + STACK_BYTES - used, used);
@@ -275,13 +300,13 @@ static size_t get(const unsigned char *from, size_t at, void *data, size_t bytes
 
 static void restore(const struct snapshot *snapshot) {
     size_t at = get(snapshot->data, 0, shared.memory + shared_begin(), shared_bytes());
+    at = get(snapshot->data, at, shared.memory + offsetof(struct ring_file, peers), peers_bytes());
     at = get(snapshot->data, at, shared.memory + sizeof(struct ring_file), plan->heads * sizeof(struct ring_head));
     at = get(snapshot->data, at, shared.arena, plan->units * RING_UNIT);
     at = get(snapshot->data, at, &books, sizeof books);
     for (int i = 0; i < plan->producers + plan->consumers; i++) {
         size_t used;
         at = get(snapshot->data, at, &handles[i], sizeof handles[i]);
-        at = get(snapshot->data, at, dead_lists[i], 8);
         at = get(snapshot->data, at, &used, sizeof used);
         stack_pointers[i] = stacks[i] + STACK_BYTES - used;
         at = get(snapshot->data, at, stack_pointers[i], used);
@@ -366,10 +391,10 @@ static void check_end(void) {
     for (int i = 0; i < plan->producers + plan->consumers; i++) {
         check(books.life[i] != SLEEPING, "a wake-up was lost: a process sleeps and nobody is left to wake it");
     }
-    ring_maintain(r, 0);
+    maintain(r);
     while (ring_take(r, &view) == RING_OK) {
         consume_one(DRAINER, &view);
-        ring_maintain(r, 0);
+        maintain(r);
     }
     for (int i = 0; i < plan->producers * plan->messages_each; i++) {
         check(!books.published[i] || books.finished[i] == 1, "a published message was lost");
@@ -429,6 +454,8 @@ static void start(void) {
         r->arena_units = plan->units;
         r->peer = (uint32_t)i;
         r->right = plan->heads;
+        bool joins_later = plan->joins && i < plan->producers;
+        atomic_store(&r->file->peers[i], joins_later ? 0 : (uint64_t)i + 1);
     }
     atomic_store(&handles[0].file->wrap_units, plan->units);
     atomic_store(&handles[0].file->left, plan->heads);
@@ -455,14 +482,16 @@ static void explore(const struct scenario *scenario) {
 }
 
 static struct scenario scenarios[] = {
-    {"1 x 1 -> 2, quick", 1, 2, 1, 1, 1, 4, 4, {2, 1, 1, 1}, false},
-    {"2 x 1 -> 1, quick", 2, 1, 1, 2, 1, 4, 4, {2, 1, 1, 1}, false},
-    {"no lost wake-up, 1 x 3 -> 1, quick", 1, 1, 3, 0, 0, 4, 4, {2, 2, 1, 1}, true},
-    {"second lap of the heads, 1 x 5 -> 1", 1, 1, 5, 0, 0, 4, 8, {1, 1, 1, 1}, true},
-    {"no lost wake-up, 2 x 1 -> 1", 2, 1, 1, 0, 0, 4, 4, {2, 2, 1, 1}, true},
-    {"1 x 2 -> 2", 1, 2, 2, 3, 1, 4, 4, {1, 2, 1, 1}, false},
-    {"2 x 2 -> 1", 2, 1, 2, 3, 1, 4, 4, {1, 2, 1, 1}, false},
-    {"2 x 1 -> 2", 2, 2, 1, 2, 1, 4, 4, {2, 1, 1, 1}, false},
+    {"1 x 1 -> 2, quick", 1, 2, 1, 1, 1, 4, 4, {2, 1, 1, 1}, false, false},
+    {"2 x 1 -> 1, quick", 2, 1, 1, 2, 1, 4, 4, {2, 1, 1, 1}, false, false},
+    {"no lost wake-up, 1 x 3 -> 1, quick", 1, 1, 3, 0, 0, 4, 4, {2, 2, 1, 1}, false, true},
+    {"second lap of the heads, 1 x 5 -> 1", 1, 1, 5, 0, 0, 4, 8, {1, 1, 1, 1}, false, true},
+    {"no lost wake-up, 2 x 1 -> 1", 2, 1, 1, 0, 0, 4, 4, {2, 2, 1, 1}, false, true},
+    {"1 x 2 -> 2", 1, 2, 2, 3, 1, 4, 4, {1, 2, 1, 1}, false, false},
+    {"2 x 2 -> 1", 2, 1, 2, 3, 1, 4, 4, {1, 2, 1, 1}, false, false},
+    {"2 x 1 -> 2", 2, 2, 1, 2, 1, 4, 4, {2, 1, 1, 1}, false, false},
+    {"2 x 1 -> 1, place of the dead, quick", 2, 1, 1, 2, 1, 4, 4, {1, 1, 1, 1}, true, false},
+    {"2 x 1 -> 2, place of the dead", 2, 2, 1, 1, 1, 4, 4, {1, 1, 1, 1}, true, false},
 };
 
 int main(int argc, char **argv) {

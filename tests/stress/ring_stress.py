@@ -88,9 +88,11 @@ class Fault(NamedTuple):
 
 PROTOCOL = "ring_protocol.c"
 WAIT = "ring_wait.c"
+PEERS = "ring_peers.c"
 CLAIM = "ring_store(&head->control, claim);\n        if (false) {"
 FAULTS = [
-    Fault("live peers count as dead", PROTOCOL, "!dead[peer] || (status", "(status", "0"),
+    Fault("live peers count as dead", PEERS, "ring_identity_is_dead(identity)) {", "true) {", "0"),
+    Fault("a place is not checked again", PROTOCOL, "ring_load(&r->file->peers[peer]) != dead[peer]", "false", "9"),
     Fault("holes are not looked at again", PROTOCOL, "if (r->hole_count == 0 || !find", "if (true || !find", "2"),
     Fault("the arena fills to the brim", PROTOCOL, "needed >= r->arena_units", "needed > r->arena_units", "2"),
     Fault("sleeping is not announced", WAIT, "ring_store(&r->file->sleeping, 1);", "", "2"),

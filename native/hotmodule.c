@@ -13,7 +13,8 @@
 /* The columns of one outbox, borrowed from the caller's tuple, and where the bundle at hand stands in it. */
 typedef struct {
     PyObject *values, *sizes, *roots, *incs, *lineages;
-    uint64_t tag;
+    uint64_t tag;     /* of the way that has this box's number */
+    uint64_t way;     /* tag of the way that the bundle at hand takes to this box */
     Py_ssize_t filed; /* values of the piece at hand */
     uint64_t pieces;  /* pieces of the bundle closed so far; a large bundle is cut */
     int touched;
@@ -63,7 +64,7 @@ static int read_boxes(PyObject *columns, PyObject *tags, Box *boxes, Py_ssize_t 
             }
         }
         boxes[i] = (Box){PyTuple_GET_ITEM(row, 0), PyTuple_GET_ITEM(row, 1), PyTuple_GET_ITEM(row, 2),
-                         PyTuple_GET_ITEM(row, 3), PyTuple_GET_ITEM(row, 4), 0, 0, 0, 0};
+                         PyTuple_GET_ITEM(row, 3), PyTuple_GET_ITEM(row, 4), 0, 0, 0, 0, 0};
         boxes[i].tag = PyLong_AsUnsignedLongLong(PyList_GET_ITEM(tags, i));
         if (boxes[i].tag == (uint64_t)-1 && PyErr_Occurred()) {
             return -1;
@@ -75,7 +76,7 @@ static int read_boxes(PyObject *columns, PyObject *tags, Box *boxes, Py_ssize_t 
 /* Give the values filed since the last piece a head of their own. */
 static int close_piece(Box *box, Bundle *bundle)
 {
-    uint64_t lineage = mix(bundle->parent, box->tag);
+    uint64_t lineage = mix(bundle->parent, box->way);
     if (box->pieces > 0) {
         lineage = mix(lineage, box->pieces);
     }
@@ -102,6 +103,7 @@ static int file_value(Filing *f, Bundle *bundle, PyObject *dest, PyObject *value
     Box *box = &f->boxes[at];
     if (!box->touched) {
         box->touched = 1;
+        box->way = f->boxes[bundle->touched_count].tag;
         f->touched[bundle->touched_count++] = at;
     }
     if (PyList_Append(box->values, value) < 0) {

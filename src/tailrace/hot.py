@@ -33,7 +33,9 @@ def file_bundles_py(
 ) -> list[int]:
     """File every bundle under its destinations, in pieces of ``piece_max`` values at most.
 
-    Gives, per bundle, the XOR of the lineages that its pieces were given.
+    The first destination that a bundle's values name is its first way, and so on. A lineage is derived from the way, not
+    from the destination, so that a replay that shuffle deals to other tasks still goes by the same names. Gives, per
+    bundle, the XOR of the lineages that its pieces were given.
     """
     pairs = iter(zip(dests, values, strict=True))
     xors = []
@@ -42,8 +44,8 @@ def file_bundles_py(
         for dest, value in islice(pairs, size):
             groups.setdefault(dest, []).append(value)
         total = 0
-        for dest, group in groups.items():
-            way = mix(parent, tags[dest])
+        for tag, (dest, group) in zip(tags, groups.items(), strict=False):
+            way = mix(parent, tag)
             for piece, begin in enumerate(range(0, len(group), piece_max)):
                 part = group[begin : begin + piece_max]
                 lineage = mix(way, piece) if piece else way

@@ -35,7 +35,7 @@ class Outlet:
         self.tuples = 0
         self._router = router
         self._project = project
-        self._tags = [mix(edge + 1, box.task + 1) for box in boxes]
+        self._tags = [mix(edge + 1, way) for way in range(1, len(boxes) + 1)]
 
     def emit(self, origin: Batch, values: list[Any], sizes: Sizes) -> list[int]:
         """File the outputs of a batch; gives per bundle of ``origin`` the XOR of what was filed for it."""

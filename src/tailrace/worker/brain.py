@@ -270,16 +270,14 @@ class WorkerBrain:
             self._credit(channel)
         now_ns = self.clock.now_ns()
         task.waited_ns += (now_ns - since_ns) * len(batch)
-        if task.guard is not None:
-            keep = task.guard.admit(batch)
-            if keep is not None:
-                self._repeat(task, batch.select([not fresh for fresh in keep]))
-                batch = batch.select(keep)
-                if not batch.lineages:
-                    return None
-        work = Work(task, batch)
+        keep = task.guard.admit(batch) if task.guard is not None else None
+        work = Work(task, batch if keep is None else batch.select(keep))
         work.since_ns = since_ns
-        return self._issue(work)
+        if len(work.batch):
+            self._issue(work)
+        if keep is not None:
+            self._repeat(task, batch.select([not fresh for fresh in keep]))
+        return work if len(work.batch) else None
 
     def _credit(self, channel: Channel) -> None:
         channel.reported = channel.consumed
@@ -299,8 +297,8 @@ class WorkerBrain:
             if given is not None:
                 xors.append(lineage ^ given.emit_again(given.index_of(lineage), root, inc))
             else:
-                # With outlets, the first one is still being worked on: leave the root open, to be sent again.
-                xors.append(0 if task.outlets else lineage)
+                # While the first one is being worked on, nothing may be acked that it has yet to do.
+                xors.append(0 if task.adopt(lineage, inc) else lineage)
         self._mark_dirty(task)
         self._ack(batch.roots, batch.incs, xors)
 
@@ -342,6 +340,7 @@ class WorkerBrain:
 
     def _issue(self, work: Work) -> Work:
         work.task.in_flight += 1
+        work.task.pieces.append(work)
         return work
 
     # -- what was done -------------------------------------------------------------------------------------------
@@ -350,6 +349,7 @@ class WorkerBrain:
         """Take in the results of a piece of work: route its outputs, acknowledge its input."""
         task = work.task
         task.in_flight -= 1
+        task.pieces.remove(work)
         if work.error is not None:
             error = work.error
             if not isinstance(error, OperatorError):

@@ -45,6 +45,7 @@ class Task:
         self.source: SourceSide | None = None
         self.mode: Mode = "async" if stage.is_async else "thread" if stage.head.blocking else "inline"
         self.in_flight = 0
+        self.pieces: list[Work] = []
         self.queued = False
         self.closing = False
         self.closed = False
@@ -89,6 +90,15 @@ class Task:
         self.cpu_ns += work.cpu_ns
         if values:
             self._cost_ns += _COST_WEIGHT * (work.took_ns / values - self._cost_ns)
+
+    def adopt(self, lineage: int, inc: int) -> bool:
+        """Let a bundle that is being worked on answer for the newest incarnation of its root; false if it is not."""
+        for piece in self.pieces:
+            if lineage in piece.batch.lineages:
+                incs, at = piece.batch.incs, piece.batch.lineages.index(lineage)
+                incs[at] = max(incs[at], inc)
+                return True
+        return False
 
     def held_back(self, tuples_max: int) -> bool:
         """Whether an outbox behind the task is full."""

@@ -16,21 +16,29 @@ if TYPE_CHECKING:
 class Channel:
     """The receiving end of one sender task's way to this task."""
 
-    __slots__ = ("consumed", "ended", "id", "received", "reported", "serial", "slot", "window")
+    __slots__ = ("consumed", "ended", "id", "received", "reported", "serial", "slot", "stale", "window")
 
     def __init__(self, channel: int, slot: int, window: int) -> None:
         self.id = channel
         self.slot = slot
         self.window = window
         self.ended = False
+        self.stale = self.received = self.consumed = 0
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew with a sender that knows nothing of this channel."""
+        """Begin anew with a sender that knows nothing of this channel, nor of what still waits from the one before."""
+        self.stale += self.received - self.consumed
         self.received = 0
         self.consumed = 0
         self.reported = 0
         self.serial = 0
+
+    def consume(self, tuples: int) -> None:
+        """Note that tuples were taken; those of an earlier sender, which are taken first, give the new one no room."""
+        stale = min(self.stale, tuples)
+        self.stale -= stale
+        self.consumed += tuples - stale
 
     @property
     def credit_due(self) -> bool:
@@ -69,5 +77,5 @@ class Inbox:
         if rest is not None:
             self._waiting.appendleft((channel, rest, since_ns))
         self.tuples -= len(first)
-        channel.consumed += len(first)
+        channel.consume(len(first))
         return channel, first, since_ns

@@ -203,10 +203,15 @@ class WorkerBrain:
         self._enqueue(task)
 
     def on_reconnect(self, slot: int) -> None:
-        """A broken connection to a living peer is back: tell it what was sent, so that it waits for nothing lost."""
+        """A broken connection to a living peer is back: say again what was sent and taken, so no one waits for a loss."""
         for box in self._outbound.values():
             if box.slot == slot:
                 self._post.resync(box)
+                if box.end_sent:
+                    self._post.end(box)
+        for _, channel in self._inbound.values():
+            if channel.slot == slot:
+                self._credit(channel)
 
     def _on_resync(self, channel: Channel, sent: int) -> None:
         lost = sent - channel.received

@@ -12,9 +12,14 @@ if TYPE_CHECKING:
 
 
 class Router(Protocol):
-    """Chooses destinations. ``several`` tells that a value may go to more than one task, as a tuple of indexes."""
+    """Chooses destinations.
+
+    ``several`` tells that a value may go to more than one task, as a tuple of indexes; ``unwraps`` that ``choose`` puts
+    other values into the list it is given.
+    """
 
     several: bool
+    unwraps: bool
 
     def choose(self, values: list[Any], origin: Batch) -> list[Any]:
         """Give a task index (or, if ``several``, a tuple of them) for each value.

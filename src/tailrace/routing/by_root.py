@@ -21,6 +21,7 @@ class ByRoot:
     """Route by a hash of the root id."""
 
     several = False
+    unwraps = False
 
     def __init__(self, tasks: int) -> None:
         self._tasks = tasks

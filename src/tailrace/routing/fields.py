@@ -57,6 +57,7 @@ class Fields:
     """Route by ``key``; ``key`` is None when the values are the keys themselves."""
 
     several = False
+    unwraps = False
 
     def __init__(self, key: Callable[[Any], Any] | None, tasks: int, key_groups: int) -> None:
         self._key = key

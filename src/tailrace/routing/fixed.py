@@ -20,6 +20,7 @@ class All:
     """Every value to every task."""
 
     several = True
+    unwraps = False
 
     def __init__(self, tasks: int) -> None:
         self._everyone = tuple(range(tasks))
@@ -34,6 +35,7 @@ class Direct:
     """Where the sender said; values are ``tr.direct(task, value)`` and are unwrapped here."""
 
     several = False
+    unwraps = True
 
     def __init__(self, edge: str, tasks: int) -> None:
         self._edge = edge
@@ -59,6 +61,7 @@ class Custom:
     """Where the user's function says; it may name several tasks."""
 
     several = True
+    unwraps = False
 
     def __init__(self, edge: str, fn: Callable[[Any, int], int | Iterable[int]], tasks: int) -> None:
         self._edge = edge

@@ -17,6 +17,7 @@ class Shuffle:
     """Round robin over the given tasks; the start differs per sender so that senders do not march in step."""
 
     several = False
+    unwraps = False
 
     def __init__(self, targets: Sequence[int], start: int = 0) -> None:
         self._targets = list(targets)

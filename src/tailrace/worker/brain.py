@@ -18,6 +18,7 @@ import msgspec
 
 from tailrace import protocol
 from tailrace.batch import OFFSET_BITS, Batch, mix, root_id
+from tailrace.routing.fixed import RouteError
 from tailrace.transport import codec, wire
 
 from .build import Site, build_tasks
@@ -71,6 +72,8 @@ class WorkerBrain:
         self._context_of = context_of
         self._running = False
         self._ready: deque[Task] = deque()
+        self._ticking: list[Task] = []
+        self._unanchored = 0
         self._dirty: dict[Outbox, None] = {}
         self._next_report_ns = 0
         self._next_replay_ns = 0
@@ -128,6 +131,7 @@ class WorkerBrain:
                 return self.fail(operator_error(task.name, task.index, "open()", error))
             if (every_s := task.chain.tick_every_s) is not None:
                 task.next_tick_ns = self.clock.now_ns() + int(every_s * _NS_PER_S)
+                self._ticking.append(task)
         self._beat(message.marks)
         self.control_out.append(protocol.Deployed())
         return None
@@ -242,6 +246,8 @@ class WorkerBrain:
         """The next piece of user code to run, sources and other tasks in turn; None when there is nothing to do."""
         if not self._running or self.failed:
             return None
+        if self._ticking and (tick := self._tick_work()) is not None:
+            return tick
         self._turn ^= 1
         if self._turn:
             return self._task_work() or self._source_work()
@@ -266,7 +272,7 @@ class WorkerBrain:
                     return work
             elif inbox is not None and inbox.ended and not task.in_flight and not task.closing:
                 return self._close_work(task)
-        return self._tick_work()
+        return None
 
     def _take(self, task: Task, values_max: int) -> Work | None:
         """Take a batch from the inbox; duplicates are answered here and never reach the user's code."""
@@ -323,12 +329,12 @@ class WorkerBrain:
             found = source.next_reader()
             if found is not None:
                 records_max = min(room, task.values_per_turn(settings.slice_us * 1000))
-                return self._issue(ReadWork(task, *found, records_max if task.mode == "inline" else 64))
+                return self._issue(ReadWork(task, *found, records_max if task.mode == "inline" else min(room, 64)))
         return None
 
     def _tick_work(self) -> Work | None:
         now_ns = self.clock.now_ns()
-        for task in self.tasks:
+        for task in self._ticking:
             if (
                 task.next_tick_ns is not None
                 and now_ns >= task.next_tick_ns
@@ -362,6 +368,21 @@ class WorkerBrain:
             self.fail(error)
             return
         task.account(work)
+        try:
+            self._route(task, work)
+        except RouteError as error:
+            self.fail(error)
+            return
+        except Exception as error:  # noqa: BLE001 - a user's key or grouping function may raise anything
+            self.fail(operator_error(task.name, task.index, work.batch.values[:1], error))
+            return
+        if work.since_ns and self.program.settings.metrics:
+            task.latencies.add_many(self.clock.now_ns() - work.since_ns, len(work.batch))
+        self._mark_dirty(task)
+        if task.inbox is not None and (task.inbox or task.inbox.ended):
+            self._enqueue(task)
+
+    def _route(self, task: Task, work: Work) -> None:
         if isinstance(work, ReadWork):
             self._finish_read(task, work)
         elif isinstance(work, TickWork | CloseWork):
@@ -371,11 +392,6 @@ class WorkerBrain:
         else:
             for edge, values, sizes in work.outputs:
                 task.outlets[edge].emit(work.batch, values, sizes)
-        if work.since_ns and self.program.settings.metrics:
-            task.latencies.add_many(self.clock.now_ns() - work.since_ns, len(work.batch))
-        self._mark_dirty(task)
-        if task.inbox is not None and (task.inbox or task.inbox.ended):
-            self._enqueue(task)
 
     def _finish_tracked(self, task: Task, work: Work) -> None:
         batch = work.batch
@@ -410,7 +426,8 @@ class WorkerBrain:
         """Emit what hangs on no root: it is delivered in order, but neither tracked nor sent again."""
         for edge, values, sizes in work.outputs:
             tracked = self.program.policy.tracked
-            lineage = mix(self.clock.now_ns(), id(work) & 0xFFFFFFFF)
+            self._unanchored += 1
+            lineage = mix(self.slot << 48 | self.attempt << 32, self._unanchored)
             ids = ([0], [0], [lineage]) if tracked else ([], [], [])
             task.outlets[edge].emit(Batch(values, sizes, *ids), values, sizes if tracked else None)
         if isinstance(work, CloseWork):
@@ -493,7 +510,9 @@ class WorkerBrain:
             timeout_ns = int(policy.replay_timeout_s * _NS_PER_S)
             self._next_replay_ns = now_ns + max(timeout_ns // 20, 1_000_000)
             for task in self._sources:
-                if task.source is not None and task.source.replays_late:
+                # Behind a full outbox nothing was lost: sending again would only make it longer.
+                held = task.held_back(self.program.settings.outbox_tuples)
+                if task.source is not None and task.source.replays_late and not held:
                     self._replay(task, task.source.ledger.overdue(now_ns, timeout_ns, _REPLAYS_PER_CHECK))
         if now_ns >= self._next_report_ns:
             self._next_report_ns = now_ns + int(self.program.settings.progress_s * _NS_PER_S)
@@ -539,8 +558,8 @@ class WorkerBrain:
             held = len(source.ledger) >= settings.max_pending or task.held_back(settings.outbox_tuples)
             if not held:
                 until_us = min(until_us, max(50, int(source.wait_s() * 1e6)))
-        for task in self.tasks:
-            if task.next_tick_ns is not None and not task.closing:
+        for task in self._ticking:
+            if task.next_tick_ns is not None and not task.closing and not task.in_flight:
                 until_us = min(until_us, max(0, task.next_tick_ns - now_ns) // 1000)
         return until_us
 

@@ -41,6 +41,8 @@ class Outlet:
         """File the outputs of a batch; gives per bundle of ``origin`` the XOR of what was filed for it."""
         if self._project is not None:
             values = list(map(self._project, values))
+        elif self._router.unwraps:
+            values = list(values)  # others read this list too, and a replay sends it again
         shaped = Batch(values, sizes, origin.roots, origin.incs, origin.lineages)
         dests = self._router.choose(values, shaped)
         self.tuples += len(values)

@@ -27,7 +27,10 @@ class IndexedGraph:
 
 
 def indexed(graph: TaskGraph, traffic: str = "bytes") -> IndexedGraph:
-    """Give tasks their numbers in graph order; ``traffic`` is ``bytes`` or ``tuples`` per second."""
+    """Give tasks their numbers in graph order; ``traffic`` is ``bytes`` or ``tuples`` per second.
+
+    Where no task has any load (nothing has flowed yet) each counts as one, so that an idle topology is spread too.
+    """
     position = graph.position
     near: list[dict[int, float]] = [{} for _ in graph.vertices]
     for src, dst, tuples_per_s, bytes_per_s in graph.edges:
@@ -35,7 +38,8 @@ def indexed(graph: TaskGraph, traffic: str = "bytes") -> IndexedGraph:
         if i != j:
             rate = bytes_per_s if traffic == "bytes" else tuples_per_s
             near[i][j] = near[j][i] = near[i].get(j, 0.0) + rate
-    return IndexedGraph([vertex.cpu for vertex in graph.vertices], near)
+    weight = [vertex.cpu for vertex in graph.vertices]
+    return IndexedGraph(weight if any(weight) else [1.0] * len(weight), near)
 
 
 def contract(graph: IndexedGraph, parent: Sequence[int], parents: int) -> IndexedGraph:

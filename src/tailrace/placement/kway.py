@@ -151,7 +151,10 @@ def _refine_pair(
     before = [0 if part[v] == i else 1 for v in both]
     side = list(before)
     total = sum(sub.weight)
-    refine(sub, side, min(total - limits[j], limits[i]), max(limits[i], total - limits[j]), passes=3)
+    # A pair that is over its limits already may stay as far over, but not go further.
+    load_i = sum(w for w, s in zip(sub.weight, before, strict=True) if not s)
+    stretch = max(1.0, *(load / limit for load, limit in ((load_i, limits[i]), (total - load_i, limits[j])) if limit))
+    refine(sub, side, total - limits[j] * stretch, limits[i] * stretch, passes=3)
     zero = side.count(0)
     if side == before or zero > slots[i] or len(both) - zero > slots[j]:
         return False

@@ -97,7 +97,7 @@ class Streamer:
         self.put(v, best if best >= 0 else self._least_loaded(v))
 
     def _relative(self, node: int) -> float:
-        return self.used[node] / self.caps[node] if self.caps[node] else math.inf
+        return self.used[node] / self.caps[node] if self.caps[node] else self.used[node]
 
     def _fits(self, v: int, node: int) -> bool:
         # The margin forgives rounding only.

@@ -104,6 +104,14 @@ def test_tasks_of_a_node_are_spread_evenly_over_its_workers(name):
         assert max(counts) - min(counts) <= 1
 
 
+@pytest.mark.parametrize("name", ["stromax", "turbostream", "auto"])
+def test_a_topology_that_is_idle_is_spread_by_task_count(name):
+    graph = expand("g", [Operator(id="a", tasks=8, rate_tps=0.0)], [])
+    for snapshot in (None, Snapshot(cpu_us_per_tuple={"a[0]": 0.0})):
+        placed = by_name(name).place(graph, parse_nodes("4x1"), snapshot)
+        assert [len(placed.tasks_on(f"n{i}")) for i in range(4)] == [2, 2, 2, 2]
+
+
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
 def test_turbostream_finds_the_best_cut_of_small_graphs_or_close_to_it(data):

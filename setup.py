@@ -6,14 +6,14 @@ the innermost loops run in Python.
 
 from setuptools import Extension, setup
 
-RING_SOURCES = ["ringmodule", "ring_map", "ring_peers", "ring_protocol", "ring_side", "ring_wait", "ring_watch"]
+RING = ("map", "peers", "protocol", "side", "wait", "watch", "face_send", "face_receive", "face_wait")
 
 setup(
     ext_modules=[
         Extension(
             "tailrace.transport._ring",
-            sources=[f"native/{name}.c" for name in RING_SOURCES],
-            depends=["native/ring.h"],
+            sources=["native/ringmodule.c", *(f"native/ring_{part}.c" for part in RING)],
+            depends=["native/ring.h", "native/ring_face.h"],
             include_dirs=["native"],
             extra_compile_args=["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"],
             optional=True,

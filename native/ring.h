@@ -2,29 +2,30 @@
  * The byte layout of one ring file and the calls on it: everything two processes must agree on stands in this header.
  * ringmodule.c (the Python face) and the stress programs in tests/stress call it; it touches nothing but its one mapping.
  *
- *   file   +--------------------------------------------------------------------------------------------+
- *      0   | magic  version  head_count  arena_units  pid_namespace  time_namespace  creator  file_bytes |  written once
- *    128   | frontier_hint   wrap_units   full_count                                                    |  producers
- *    256   | left                                                                                       |  consumers
- *    384   | wake_seq   sleeping   bells                                                                |  who waits for records
- *    512   | space_seq  space_waiting                                                                   |  who waits for room
- *    640   | skipped_count  released_count                                                              |  read by monitors
- *    768   | peers[1024]: one word {start time 42 | pid 22} per attached process, 0 = vacant            |
- *          +--------------------------------------------------------------------------------------------+
- *   8960   | heads[head_count], 32 bytes each:                                                          |
- *          |   0  control   {lap 31 | status 3 | peer 10 | end 20}, the only word that decides anything  |
- *          |   8  tag       the record's 64-bit sequence number, written by its writer, checked at read  |
- *          |  16  target    task the record is for                                                      |
- *          |  20  length    bytes of the body                                                           |
- *          |  24  kind      plain, batch (u32 length before each inner message) or side (a file's name)  |
- *          |  28  writer    pid of the writer                                                           |
- *          +--------------------------------------------------------------------------------------------+
- *          | arena: arena_units units of 64 bytes; bodies lie here, each in one piece                    |
- *          +--------------------------------------------------------------------------------------------+
+ *  file  +--------------------------------------------------------------------------------------------+
+ *     0  | magic version head_count arena_units pid_namespace time_namespace creator file_bytes       |  once
+ *   128  | frontier_hint   wrap_units   full_count                                                    |  producers
+ *   256  | left                                                                                       |  consumers
+ *   384  | wake_seq   sleeping   bells                                                                |  waiting for news
+ *   512  | space_seq  space_waiting                                                                   |  waiting for room
+ *   640  | skipped_count  released_count                                                              |  monitors
+ *   768  | peers[1024]: one word {start time 42 | pid 22} per attached process, 0 = vacant            |
+ *        +--------------------------------------------------------------------------------------------+
+ *  8960  | heads[head_count], 32 bytes each:                                                          |
+ *        |   0  control  {lap 31 | status 3 | peer 10 | end 20}, the only word that decides anything  |
+ *        |   8  tag      the record's 64-bit position in the stream, written by its writer, checked   |
+ *        |               by its reader                                                                |
+ *        |   16 target   task the record is for                                                       |
+ *        |   20 length   bytes of the body                                                            |
+ *        |   24 kind     plain, batch (u32 length before each inner message) or side (a file's name)  |
+ *        |   28 writer   pid of the writer                                                            |
+ *        +--------------------------------------------------------------------------------------------+
+ *        | arena: arena_units units of 64 bytes; bodies lie here, each in one piece                   |
+ *        +--------------------------------------------------------------------------------------------+
  *
- * Records are numbered from `head_count` on; record `seq` has head `seq % head_count` and lap
- * `seq / head_count`. A head whose lap is one behind its turn is unclaimed; `end` is the unit just past the body, so a body
- * starts where the record before it ends. Therefore:
+ * Records are numbered from `head_count` on; record `seq` has head `seq % head_count` and lap `seq / head_count`. A head
+ * whose lap is one behind its turn is unclaimed; `end` is the unit just past the body, so a body starts where the record
+ * before it ends. Therefore:
  *
  *   reserve   compare-and-swap of ONE control word: it publishes status, writer and extent together, so there is no moment
  *             at which space is taken and nobody can tell by whom or how much (the original reserves first, writes the head
@@ -38,6 +39,8 @@
  *      |            |         ^---------'  its consumer died or gave it back
  *      |            '-> SKIPPED             its writer is dead; a live writer, however slow, is waited for
  *      '-> FLUSH
+ *
+ * The paper's statuses are isWriting, isReady, hasRead, flush and other; CLAIMED and SKIPPED are what "other" is here.
  */
 #ifndef TAILRACE_RING_H
 #define TAILRACE_RING_H

@@ -133,15 +133,15 @@ enum ring_result ring_join(struct ring *r) {
     return bury(r, everyone) && take_place(r, identity) ? RING_OK : RING_NO_PEER;
 }
 
-/* Gives back what this handle has claimed, then its place. A record it reserved and never published keeps the place taken. */
+/* Gives back what this handle has claimed, then its place. A record it reserved and never published keeps the place. */
 void ring_leave(struct ring *r) {
-    bool writing = false, returned = false;
+    bool writing = false;
     uint64_t frontier = ring_frontier(r);
     for (uint64_t seq = ring_load(&r->file->left); seq < frontier; seq++) {
         uint64_t control = ring_load(&ring_head_of(r, seq)->control);
         if (ring_lap_in(control) == ring_lap_of(r, seq) && ring_peer_in(control) == r->peer) {
             writing = writing || ring_status_in(control) == RING_WRITING;
-            returned = ring_give_back(r, seq) || returned;
+            ring_give_back(r, seq);
         }
     }
     if (!writing) {

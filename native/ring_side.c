@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -30,7 +31,7 @@ int ring_side_write(int folder, struct ring_side *side, const void *data, uint64
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
         return -1;
     }
-    snprintf(side->name, sizeof side->name, "side-%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
+    snprintf(side->name, sizeof side->name, "side-%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     int fd = openat(folder, side->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd == -1) {
         return -1;

@@ -100,7 +100,8 @@ static void check(bool holds, const char *what) {
 /* ---- coroutines ------------------------------------------------------------------------------------------------ */
 
 /* Pushes the callee-saved registers, stores the stack pointer in *from, and goes on where `to` was left. */
-__attribute__((naked, noinline)) static void switch_stack(__attribute__((unused)) void **from, __attribute__((unused)) void *to) {
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* the assembly below uses them by register */
+__attribute__((naked, noinline)) static void switch_stack(void **from, void *to) {
     __asm__("pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
             "movq %rsp, (%rdi)\n movq %rsi, %rsp\n"
             "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n ret\n");
@@ -181,7 +182,8 @@ static void produce(int self) {
         int message = self * plan->messages_each + i;
         uint32_t units = plan->sizes[i % 4], bytes = units * RING_UNIT;
         struct ring_ticket ticket;
-        enum ring_result result = plan->waits ? ring_reserve_wait(r, units, &ticket, INT64_MAX) : ring_reserve(r, units, &ticket);
+        enum ring_result result =
+            plan->waits ? ring_reserve_wait(r, units, &ticket, INT64_MAX) : ring_reserve(r, units, &ticket);
         if (result == RING_FULL) {
             return; /* back-pressure; the drain checks that this is not for ever */
         }
@@ -503,7 +505,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count; i++) {
         scenarios[i].crashes = argc > 2 ? atoi(argv[2]) : scenarios[i].crashes;
         bool quick = strstr(scenarios[i].name, "quick") != NULL;
-        if (strcmp(argv[1], "full") == 0 || (strcmp(argv[1], "quick") == 0 && quick) || (argv[1][0] <= '9' && atoi(argv[1]) == i)) {
+        bool named = argv[1][0] <= '9' && atoi(argv[1]) == i;
+        if (named || strcmp(argv[1], "full") == 0 || (strcmp(argv[1], "quick") == 0 && quick)) {
             explore(&scenarios[i]);
         }
     }

@@ -255,8 +255,8 @@ static int report(const char *mode, uint32_t rounds, struct ring *r, int64_t *re
     uint64_t lost = lost_count(rounds, strcmp(mode, "consumer") != 0);
     qsort(recovery_us, rounds, sizeof *recovery_us, compare);
     int64_t p99_us = recovery_us[(rounds * 99 - 1) / 100], max_us = recovery_us[rounds - 1];
-    printf("%s: %u rounds, %llu messages: torn %llu lost %llu doubled %llu out-of-order %llu; skipped %llu released %llu", mode,
-           rounds, (unsigned long long)control->received, (unsigned long long)control->torn, (unsigned long long)lost,
+    printf("%s: %u rounds, %llu messages: torn %llu lost %llu doubled %llu out-of-order %llu; skipped %llu released %llu",
+           mode, rounds, (unsigned long long)control->received, (unsigned long long)control->torn, (unsigned long long)lost,
            (unsigned long long)control->doubled, (unsigned long long)control->disordered,
            (unsigned long long)r->file->skipped_count, (unsigned long long)r->file->released_count);
     if (stop) {

@@ -212,8 +212,8 @@ static uint64_t lost_count(void) {
 
 static int report(const char *mode, double seconds) {
     uint64_t all = producers * messages_each, lost = lost_count();
-    printf("%s: %u producers x %llu -> %u consumers, ring %llu KiB: lost %llu doubled %llu torn %llu out-of-order %llu stalled "
-           "%llu; %.1f s, %.2f M messages/s, %llu waits for room\n",
+    printf("%s: %u producers x %llu -> %u consumers, ring %llu KiB: lost %llu doubled %llu torn %llu out-of-order %llu "
+           "stalled %llu; %.1f s, %.2f M messages/s, %llu waits for room\n",
            mode, producers, (unsigned long long)messages_each, consumers, (unsigned long long)ring_bytes >> 10,
            (unsigned long long)lost, (unsigned long long)totals->doubled, (unsigned long long)totals->torn,
            (unsigned long long)totals->disordered, (unsigned long long)totals->stalled, seconds, (double)all / seconds / 1e6,

@@ -1,0 +1,51 @@
+/*
+ * What the files of the Python face share: the object behind tailrace.transport._ring.Ring and the checks every call begins
+ * with. ringmodule.c has the type and its life, ring_face_send.c, ring_face_receive.c and ring_face_wait.c its calls.
+ */
+#ifndef TAILRACE_RING_FACE_H
+#define TAILRACE_RING_FACE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "ring.h"
+
+#define FACE_SIGNAL_SLICE_US 100000 /* how long a wait may go without looking for Python signals */
+#define FACE_SIDE_BYTES_MAX (UINT64_C(1) << 30)
+
+typedef struct {
+    PyObject_HEAD
+    struct ring ring;
+    PyObject *path;
+    int folder;    /* where side files lie */
+    int stop;      /* eventfd that ends watch_fd */
+    int users;     /* calls under way without the GIL; the last one out unmaps a closed ring */
+    bool closed;
+    bool consuming;
+    unsigned forks;
+} Ring;
+
+/* These set a Python error where they return NULL or false. */
+PyObject *face_raise(int error, const char *why, PyObject *path);
+bool face_is_usable(Ring *self);
+bool face_begin_consuming(Ring *self);
+void face_end_use(Ring *self);
+uint64_t face_message_bytes_max(const Ring *self);
+
+PyObject *Ring_try_send(Ring *self, PyObject *const *args, Py_ssize_t count);
+PyObject *Ring_send(Ring *self, PyObject *args, PyObject *kwargs);
+PyObject *Ring_send_batch(Ring *self, PyObject *args, PyObject *kwargs);
+PyObject *Ring_send_large(Ring *self, PyObject *args, PyObject *kwargs);
+
+PyObject *Ring_recv(Ring *self, PyObject *args, PyObject *kwargs);
+PyObject *Ring_claim(Ring *self, PyObject *args, PyObject *kwargs);
+PyObject *Ring_done(Ring *self, PyObject *token);
+PyObject *Ring_give_back(Ring *self, PyObject *token);
+
+PyObject *Ring_wait(Ring *self, PyObject *arg);
+PyObject *Ring_bell(Ring *self, PyObject *unused);
+PyObject *Ring_watch_fd(Ring *self, PyObject *arg);
+PyObject *Ring_stop_watching(Ring *self, PyObject *unused);
+PyObject *Ring_set_waiting(Ring *self, PyObject *args, PyObject *kwargs);
+
+#endif

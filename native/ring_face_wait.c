@@ -1,0 +1,92 @@
+/*
+ * The waiting calls of the Python face: sleeping on the ring, its bell, and sockets that ring it. The GIL is released while
+ * waiting, and Python's signal handlers run in between.
+ */
+#include "ring_face.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+PyObject *Ring_wait(Ring *self, PyObject *arg) {
+    long long timeout_us = PyLong_AsLongLong(arg);
+    if (PyErr_Occurred() || !face_begin_consuming(self)) {
+        return NULL;
+    }
+    int64_t deadline_us = timeout_us < 0 ? INT64_MAX : ring_now_us() + timeout_us;
+    for (;;) {
+        int news;
+        self->users++;
+        self->consuming = true;
+        Py_BEGIN_ALLOW_THREADS;
+        int64_t slice_us = ring_now_us() + FACE_SIGNAL_SLICE_US;
+        news = ring_wait(&self->ring, deadline_us < slice_us ? deadline_us : slice_us);
+        Py_END_ALLOW_THREADS;
+        self->consuming = false;
+        face_end_use(self);
+        if (news == 1 || self->closed) {
+            return PyBool_FromLong(news == 1);
+        }
+        if (PyErr_CheckSignals() == -1) {
+            return NULL;
+        }
+        if (ring_now_us() >= deadline_us) {
+            Py_RETURN_FALSE;
+        }
+    }
+}
+
+PyObject *Ring_bell(Ring *self, PyObject *unused) {
+    (void)unused;
+    if (!face_is_usable(self)) {
+        return NULL;
+    }
+    ring_bell(&self->ring);
+    Py_RETURN_NONE;
+}
+
+PyObject *Ring_watch_fd(Ring *self, PyObject *arg) {
+    int epoll_fd = PyObject_AsFileDescriptor(arg), result, error;
+    if (epoll_fd == -1 || !face_is_usable(self)) {
+        return NULL;
+    }
+    do {
+        self->users++;
+        Py_BEGIN_ALLOW_THREADS;
+        result = ring_watch(&self->ring, epoll_fd, self->stop);
+        error = errno;
+        Py_END_ALLOW_THREADS;
+        face_end_use(self);
+    } while (result == -1 && error == EINTR && !self->closed && PyErr_CheckSignals() == 0);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    if (result == -1 && !self->closed) {
+        return face_raise(error, "the epoll set cannot be watched", self->path);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *Ring_stop_watching(Ring *self, PyObject *unused) {
+    (void)unused;
+    if (!face_is_usable(self)) {
+        return NULL;
+    }
+    (void)!write(self->stop, &(uint64_t){1}, sizeof(uint64_t));
+    Py_RETURN_NONE;
+}
+
+PyObject *Ring_set_waiting(Ring *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"strategy", "spin_us", NULL};
+    int strategy;
+    long long spin_us = 50;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "i|L:set_waiting", names, &strategy, &spin_us)) {
+        return NULL;
+    }
+    if (strategy < RING_WAIT_FUTEX || strategy > RING_WAIT_BUSY || spin_us < 0) {
+        PyErr_SetString(PyExc_ValueError, "strategy is 0 (futex), 1 (spin, then futex) or 2 (busy), spin_us at least 0");
+        return NULL;
+    }
+    self->ring.strategy = (enum ring_wait_strategy)strategy;
+    self->ring.spin_us = spin_us;
+    Py_RETURN_NONE;
+}

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .indexed import IndexedGraph
 
+    # Negative gain, order of arrival (latest first), task.
+    _Heap = list[tuple[float, int, int]]
+
 PASSES_MAX = 8
 # Up to this size a pass queues all tasks, not only those at the border.
 _FULL_PASS_TASKS = 300
@@ -34,7 +37,9 @@ class _Refiner:
             for u, rate in near.items():
                 gain += -rate if side[u] == at else rate
             self.gain[v] = gain
-        self.epsilon = _EPSILON * (1.0 + max((abs(g) for g in self.gain), default=0.0))
+        # Differences below these are rounding; loads and traffic have units of their own.
+        self.load_epsilon = _EPSILON * sum(graph.weight)
+        self.gain_epsilon = _EPSILON * max((abs(g) for g in self.gain), default=0.0)
 
     def violation(self, zero: float) -> float:
         """How far a weight of side 0 lies outside its bounds."""
@@ -76,18 +81,21 @@ class _Refiner:
                     stamp -= 1
                     heappush(heaps[side[u]], (-gain[u], stamp, u))
             now = (self.violation(self.zero), delta)
-            if now[0] < best[0] - self.epsilon or (
-                now[0] <= best[0] + self.epsilon and now[1] < best[1] - self.epsilon
-            ):
+            if self._better(now, best):
                 best, best_at = now, len(moves)
         for v in reversed(moves[best_at:]):
             self.flip(v)
         return best != start
 
-    def _heaps(self) -> tuple[list[tuple[float, int, int]], list[tuple[float, int, int]]]:
+    def _better(self, now: tuple[float, float], best: tuple[float, float]) -> bool:
+        """Less outside the bounds, or no more outside and less traffic across."""
+        off = now[0] - best[0]
+        return off < -self.load_epsilon or (off <= self.load_epsilon and now[1] < best[1] - self.gain_epsilon)
+
+    def _heaps(self) -> tuple[_Heap, _Heap]:
         """Queue the tasks at the border, or all when the graph is small or the balance must be mended first."""
         everyone = len(self.side) <= _FULL_PASS_TASKS or self.violation(self.zero) > 0
-        heaps: tuple[list[tuple[float, int, int]], list[tuple[float, int, int]]] = ([], [])
+        heaps: tuple[_Heap, _Heap] = ([], [])
         for v, gain in enumerate(self.gain):
             if everyone or gain > 0 or self._borders(v):
                 heaps[self.side[v]].append((-gain, 0, v))
@@ -99,9 +107,7 @@ class _Refiner:
         at, side = self.side[v], self.side
         return any(side[u] != at for u in self.near[v])
 
-    def _choose(
-        self, heaps: tuple[list[tuple[float, int, int]], list[tuple[float, int, int]]], locked: bytearray
-    ) -> int:
+    def _choose(self, heaps: tuple[_Heap, _Heap], locked: bytearray) -> int:
         """Best move that keeps side 0 within one task of its bounds, or mends it; -1 if there is none."""
         for at in (0, 1):
             heap = heaps[at]

@@ -47,6 +47,15 @@ def test_refinement_goes_through_a_worse_state_to_a_better_one():
     assert cut_of(graph, side) == 1.0
 
 
+def test_small_loads_are_balanced_under_heavy_traffic():
+    # CPU in thousandths of a second beside megabytes per second: neither unit may blur the other.
+    near = [{j: 1e8 for j in range(6) if j != i} for i in range(6)]
+    graph = IndexedGraph([0.001] * 6, near)
+    side = [0, 0, 0, 0, 0, 1]
+    refine(graph, side, 0.003, 0.003)
+    assert sorted(side) == [0, 0, 0, 1, 1, 1]
+
+
 @given(cases(5))
 @settings(max_examples=80, deadline=None)
 def test_mending_never_raises_the_overload_and_polish_never_the_cut(case):

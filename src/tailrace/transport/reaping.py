@@ -35,7 +35,10 @@ class Identity(NamedTuple):
         """Whether it is certainly gone; a process of another namespace counts as alive."""
         if self.namespace != _pid_namespace():
             return False
-        return _start_ticks(self.pid) != self.start_ticks
+        found_ticks = _start_ticks(self.pid)
+        if found_ticks is None:
+            return True
+        return 0 not in {found_ticks, self.start_ticks} and found_ticks != self.start_ticks
 
 
 def own_identity() -> Identity:

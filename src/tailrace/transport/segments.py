@@ -181,9 +181,9 @@ def _have_watched(base: Path) -> None:
     with socket.socket(socket.AF_UNIX) as door, contextlib.suppress(OSError):
         door.connect(reaping.watcher_address(base))
         return
-    # The source and not the file: the package may be imported from a zip that Spark shipped.
-    source = inspect.getsource(reaping)
     with contextlib.suppress(OSError, subprocess.SubprocessError):
+        # The source and not the file: the package may be imported from a zip that Spark shipped.
+        source = inspect.getsource(reaping)
         subprocess.run(  # noqa: S603 - our own interpreter and code
             [sys.executable, "-I", "-S", "-c", source, str(base)],
             stdin=subprocess.DEVNULL,

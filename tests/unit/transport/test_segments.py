@@ -165,3 +165,10 @@ def test_the_watcher_removes_the_folders_of_killed_owners(base):
         assert reaping.owner_of(left).pid == two.pid
         two.send_signal(signal.SIGKILL)
     assert wait_until_empty(base) == []
+
+
+def test_an_owner_of_whom_nothing_is_known_counts_as_alive(monkeypatch):
+    owner = reaping.own_identity()
+    assert not owner._replace(start_ticks=0).is_dead()
+    monkeypatch.setattr(reaping, "_start_ticks", lambda _pid: 0)
+    assert not owner.is_dead()

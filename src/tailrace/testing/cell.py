@@ -36,6 +36,7 @@ class Cell:
         self.brain = WorkerBrain(slot, attempt, clock, self._send, self._context_of)
         self.orders: deque[protocol.FromCoordinator] = deque()
         self.mail: dict[tuple[int, int], deque[bytes]] = {}
+        self.heard_ns = clock.now_ns()
         self._clock = clock
         self._find = find
         self._awaited = AwaitedWork(clock)
@@ -55,7 +56,7 @@ class Cell:
 
     def _context_of(self, spec: OperatorSpec, task: int, tasks: int) -> TaskContext:
         def emit_to_driver(values: Any) -> None:
-            self.brain.control_out.append(protocol.Collected(spec.name, task, codec.dumps(values)))
+            self.brain.to_driver(spec.name, task, codec.dumps(values))
 
         logger = logging.Logger(f"tailrace.operator.{spec.name}.{task}", logging.INFO)
         logger.addHandler(_ToOrders(self.brain, spec.name, task))
@@ -76,6 +77,8 @@ class Cell:
 
     def _take_in(self, rng: Random) -> bool:
         waiting = bool(self.orders)
+        if waiting:
+            self.heard_ns = self._clock.now_ns()
         for _ in range(rng.randint(0, len(self.orders))):
             self.brain.on_control(self.orders.popleft())
         ways = [way for way in self.mail.values() if way]

@@ -37,7 +37,7 @@ _NS_PER_S = 1_000_000_000
 #: The clock moves at most so far at once, so that nothing timed is overstepped by much.
 _STEP_NS = 100_000_000
 #: A query in which nothing has moved for so long, on its own clock, is stuck.
-_STALL_S = 3600.0
+_STALL_S = 600.0
 
 
 def run(
@@ -94,13 +94,15 @@ class InProcess:
         self._collected: dict[str, list[Any]] = {name: [] for name in self._sinks}
         self._cells: dict[int, Cell] = {}
         self._to_coordinator: deque[tuple[int, int, bytes]] = deque()
+        self._lease_ns = int(self._program.settings.lease_s * _NS_PER_S)
         self._slots: dict[int, int] = {}
         self._connections = 0
         for slot in range(workers):
             self._register(slot)
 
     def __enter__(self) -> Self:
-        self._until_quiet()
+        while self.brain.state in {"registering", "deploying"}:
+            self._turn()
         return self
 
     def __exit__(
@@ -127,7 +129,7 @@ class InProcess:
         self._register(slot)
 
     def cut_off(self, slot: int) -> None:
-        """Let the coordinator give a worker up, and another take its slot, while the worker itself works on."""
+        """Let the coordinator give a worker up, and another take its slot; it works on until its lease is over."""
         self._lose(slot)
         self._register(slot)
 
@@ -206,6 +208,8 @@ class InProcess:
         self._rng.shuffle(cells)
         moved = False
         for number, cell in cells:
+            if number not in self._slots and self.clock.now_ns() - cell.heard_ns > self._lease_ns:
+                cell.brain.stopped = True
             if not cell.brain.stopped:
                 moved = cell.turn(self._rng) or moved
             while cell.brain.control_out:
@@ -249,7 +253,7 @@ class InProcess:
             self._until_quiet()
 
     def _next_ns(self) -> int:
-        due_ns = [cell.next_ns() for cell in self._cells.values() if not cell.brain.stopped]
+        due_ns = [cell.next_ns() for number, cell in self._cells.items() if number in self._slots]
         return min(due_ns, default=self.clock.now_ns() + _STEP_NS)
 
     def _moved(self) -> int:

@@ -125,11 +125,18 @@ class LogLine(msgspec.Struct, tag=True):
 
 
 class Collected(msgspec.Struct, tag=True):
-    """Worker: values of a ``collect`` sink, pickled."""
+    """Worker: values of a ``collect`` sink, pickled; ``serial`` counts the worker's messages of this kind."""
 
     operator: str
     task: int
     values: bytes
+    serial: int = 0
+
+
+class Taken(msgspec.Struct, tag=True):
+    """Coordinator: values up to this serial are safe at the driver; what they came of may be acknowledged."""
+
+    serial: int
 
 
 class Drain(msgspec.Struct, tag=True):
@@ -141,7 +148,7 @@ class Stop(msgspec.Struct, tag=True):
 
 
 FromWorker = Register | Deployed | PeerSeen | Report | TaskDone | Failure | LogLine | Collected
-FromCoordinator = Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Drain | Stop
+FromCoordinator = Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Drain | Stop
 
 encode = msgspec.msgpack.Encoder().encode
 decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode

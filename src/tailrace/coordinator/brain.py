@@ -108,6 +108,7 @@ class CoordinatorBrain:
                 self.logs.append(message)
             case protocol.Collected():
                 self.received.append((message.operator, codec.loads(message.values)))
+                self._tell(member, protocol.Taken(message.serial))
 
     def on_gone(self, connection: int, now_ns: int) -> None:
         """A connection broke: its worker is lost until another registers for the slot."""

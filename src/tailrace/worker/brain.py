@@ -11,6 +11,7 @@ The loop (real or simulated) feeds it and carries out what it says:
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,10 @@ class WorkerBrain:
         self._next_report_ns = 0
         self._next_replay_ns = 0
         self._oldest_ack_ns = 0
+        self._driver_lock = threading.Lock()
+        self._driver_sent = self._driver_taken = 0
+        self._driver_sent_by: dict[tuple[str, int], int] = {}
+        self._acks_until_taken: deque[tuple[int, list[int], list[int], list[int]]] = deque()
         self._turn = 0
 
     # -- what the coordinator says -------------------------------------------------------------------------------
@@ -95,6 +100,8 @@ class WorkerBrain:
                 self._resume(slot)
             case protocol.Beat(marks=marks):
                 self._beat(marks)
+            case protocol.Taken(serial=serial):
+                self._taken(serial)
             case protocol.Drain():
                 for task in self._sources:
                     task.source.draining = True  # type: ignore[union-attr]
@@ -311,7 +318,7 @@ class WorkerBrain:
                 # While the first one is being worked on, nothing may be acked that it has yet to do.
                 xors.append(0 if task.adopt(lineage, inc) else lineage)
         self._mark_dirty(task)
-        self._ack(batch.roots, batch.incs, xors)
+        self._ack_for(task, batch.roots, batch.incs, xors)
 
     def _source_work(self) -> Work | None:
         settings = self.program.settings
@@ -399,7 +406,7 @@ class WorkerBrain:
         xors = [outlet.emit(batch, values, sizes) for outlet, values, sizes in outputs]
         if task.guard is not None and outputs:
             task.guard.remember(batch.lineages, Given(batch.lineages, outputs))
-        self._ack(batch.roots, batch.incs, combined([batch.lineages, *xors]))
+        self._ack_for(task, batch.roots, batch.incs, combined([batch.lineages, *xors]))
 
     def _finish_read(self, task: Task, work: ReadWork) -> None:
         source, values = task.source, work.batch.values
@@ -436,6 +443,29 @@ class WorkerBrain:
                 box.ended = True
                 self._dirty[box] = None
             self.control_out.append(protocol.TaskDone(task.stage.id, task.index))
+
+    def to_driver(self, operator: str, task: int, values: bytes) -> None:
+        """Send a sink's values to the driver; the only method here that any thread may call."""
+        with self._driver_lock:
+            self._driver_sent += 1
+            self._driver_sent_by[operator, task] = self._driver_sent
+            self.control_out.append(protocol.Collected(operator, task, values, self._driver_sent))
+
+    def _taken(self, serial: int) -> None:
+        self._driver_taken = serial
+        held = self._acks_until_taken
+        while held and held[0][0] <= serial:
+            self._ack(*held.popleft()[1:])
+
+    def _ack_for(self, task: Task, roots: list[int], incs: list[int], xors: list[int]) -> None:
+        """Acknowledge a task's input; where the task sends to the driver, once that is safe there."""
+        if self._driver_sent > self._driver_taken:
+            sent = max(self._driver_sent_by.get((spec.name, task.index), 0) for spec in task.stage.operators)
+            if sent > self._driver_taken:
+                # Under the newest serial of all, so that the queue stays in order.
+                self._acks_until_taken.append((self._driver_sent, roots, incs, xors))
+                return
+        self._ack(roots, incs, xors)
 
     def _ack(self, roots: list[int], incs: list[int], xors: list[int]) -> None:
         low, high = min(roots) >> OFFSET_BITS, max(roots) >> OFFSET_BITS

@@ -70,7 +70,7 @@ def _work(boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboa
 
     def context_of(spec: OperatorSpec, task: int, tasks: int) -> TaskContext:
         def emit_to_driver(values: Any) -> None:
-            brain.control_out.append(protocol.Collected(spec.name, task, codec.dumps(values)))
+            brain.to_driver(spec.name, task, codec.dumps(values))
 
         logger = logging.getLogger(f"tailrace.operator.{spec.name}.{task}")
         logger.setLevel(logging.INFO)

@@ -52,10 +52,13 @@ class Auto:
             "stromax": lambda: StroMax(theta=imbalance_max, neighbour_weight="traffic", traffic=traffic),
             "round_robin": RoundRobin,
         }
-        wrong = [name for name in candidates if name not in make]
-        if wrong or not candidates:
-            raise UnknownPolicyError(f"Auto chooses among {CANDIDATES}, found {candidates}.", "Leave out the others.")
-        self.policies = {name: make[name]() for name in candidates if name != "metis" or metis_installed()}
+        known = [name for name in make if name != "metis" or metis_installed()]
+        if set(candidates) - set(make) or not set(candidates) & set(known):
+            raise UnknownPolicyError(
+                f"Auto chooses among {CANDIDATES}, of which {known} are installed; found {candidates}.",
+                "Leave out the others, and leave at least one.",
+            )
+        self.policies = {name: make[name]() for name in candidates if name in known}
         self.imbalance_max = imbalance_max
         self.shuffle = shuffle
         self.traffic = traffic
@@ -70,19 +73,15 @@ class Auto:
         slots = [float("inf") if node.slots is None else node.slots for node in nodes]
         before = snapshot.assignment if snapshot else None
         large = is_large(task_graph, len(nodes))
-        best: tuple[float, float, Assignment] | None = None
+        offers: list[tuple[float, float, Assignment]] = []
         for policy in self.policies.values():
             placed = policy.place(graph, nodes, snapshot)
-            judged = (*self._judge(weighed, task_graph, nodes, placed, limits), placed)
-            if best is None or judged[:2] < best[:2]:
-                best = judged
+            offers.append((*self._judge(weighed, task_graph, nodes, placed, limits), placed))
             # TurboStream has polished its own; in large graphs only candidates out of balance are worth the time.
-            if judged[0] or not large:
-                offer = self._improved(graph, task_graph, nodes, placed, limits, slots, before)
-                judged = (*self._judge(weighed, task_graph, nodes, offer, limits), offer)
-                best = min(best, judged, key=lambda found: found[:2])
-        assert best is not None  # noqa: S101 - the constructor refuses an empty list of candidates
-        return best[2]
+            if offers[-1][0] or not large:
+                better = self._improved(graph, task_graph, nodes, placed, limits, slots, before)
+                offers.append((*self._judge(weighed, task_graph, nodes, better, limits), better))
+        return min(offers, key=lambda offer: offer[:2])[2]
 
     def _improved(
         self,

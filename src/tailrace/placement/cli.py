@@ -14,6 +14,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tailrace.errors import ConfigError
+
 from .accounting import account
 from .drawing import NODES_DRAWN_MAX, node_traffic, svg, traffic_map, worker_line
 from .errors import UnknownPolicyError
@@ -43,6 +45,8 @@ def place(
     draw: Annotated[Path | None, typer.Option(help="Write a drawing as SVG.")] = None,
 ) -> None:
     """Place the tasks of FILE on nodes and print assignment, cut, balance and predicted traffic."""
+    if draw is not None and draw.suffix != ".svg":
+        raise ConfigError(f"Drawings are SVG, so --draw needs a name ending in .svg, found {draw}.", "Rename it.")
     chosen = by_name(policy, **parse_options(option or []))
     graph = read_graph(file)
     hosts = parse_nodes(nodes)

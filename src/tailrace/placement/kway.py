@@ -37,7 +37,8 @@ class Room:
 
     def excess(self, node: int, load: float = 0.0) -> float:
         """By how much the node would be over its limit of load with this much more, relative to that limit."""
-        return max(0.0, (self.loads[node] + load) / self.limits[node] - 1) if self.limits[node] else load
+        # Loads that meet their limit exactly must not count as over by a rounding error.
+        return max(0.0, (self.loads[node] + load) / self.limits[node] - 1 - _EPSILON) if self.limits[node] else load
 
     def move(self, load: float, src: int, dst: int) -> None:
         """Book one task from node to node."""

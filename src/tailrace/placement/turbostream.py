@@ -98,8 +98,9 @@ class TurboStream:
         tries = max(1, min(_TRIES_MAX, _TRY_WORK // work_of(graph, len(nodes))))
         best: tuple[float, float, list[int]] | None = None
         for attempt in range(tries):
-            # The first try visits tasks in their order, as the paper does.
-            seed = None if attempt == 0 else self.seed * _TRIES_MAX + attempt
+            # The first try visits tasks in their order, as the paper does, unless a seed must show in the only one.
+            in_order = attempt == 0 and (tries > 1 or not self.seed)
+            seed = None if in_order else self.seed * _TRIES_MAX + attempt
             halve = halve_refined(self.tasks_max, seed, THOROUGH)
             part = partition(graph, limits, [node.capacity for node in nodes], halve)
             mend(graph, part, limits, slots)

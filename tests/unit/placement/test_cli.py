@@ -5,6 +5,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tailrace.errors import ConfigError
 from tailrace.placement.cli import parse_options, place
 from tailrace.placement.drawing import ranges
 from tailrace.placement.errors import UnknownPolicyError
@@ -68,6 +69,7 @@ def test_many_nodes_are_cut_short_in_the_terminal(tmp_path):
 def test_mistakes_come_out_as_named_errors(tmp_path):
     assert isinstance(run(tmp_path, "--policy", "turbostrem").exception, UnknownPolicyError)
     assert isinstance(run(tmp_path, "--policy", "auto", "-o", "seed").exception, UnknownPolicyError)
+    assert isinstance(run(tmp_path, "--draw", str(tmp_path / "x.png")).exception, ConfigError)
 
 
 def test_options_and_ranges_are_read_and_written():

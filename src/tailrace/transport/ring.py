@@ -1,4 +1,4 @@
-"""The shared-memory ring between workers of one node, typed: inboxes, outlets into them, and inboxes shared by claiming.
+"""The shared-memory ring between workers of one node, typed: inboxes, outlets into them, inboxes shared by claiming.
 
 Workers of one node call it where ``AVAILABLE``; elsewhere ``WHY_NOT`` says why and they use Unix sockets. It touches
 the files of rings only (TurboStream, section IV; the byte layout and what differs from the paper is in native/ring.h).

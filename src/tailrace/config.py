@@ -7,6 +7,7 @@ Both are plain frozen data, checked when they are made, so that a wrong value is
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -40,7 +41,7 @@ class Policy:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             name, known = getattr(self, field.name), KNOWN_POLICIES[field.name]
-            if str(name).split(":")[0] not in known:
+            if name not in known and not (field.name == "replay" and str(name).startswith("fixed:")):
                 raise ConfigError(
                     f"Policy {field.name} must be one of {', '.join(known)}; found {name!r}.",
                     nearest(str(name), known),
@@ -61,7 +62,7 @@ class Policy:
             seconds = float((text or "30s").removesuffix("s"))
         except ValueError:
             seconds = -1.0
-        if seconds <= 0:
+        if not 0 < seconds < math.inf:
             raise ConfigError(
                 f"A fixed replay timeout must be a positive number of seconds; found {text!r}.",
                 "Write for example replay='fixed:30s'.",
@@ -119,11 +120,18 @@ class Settings:
                 _check_transport(value)
             elif field.name == "metrics" or (field.name == "prometheus_port" and value == 0):
                 continue
-            elif isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            elif not _is_positive(value, whole=isinstance(field.default, int)):
                 raise ConfigError(
-                    f"Setting {field.name} must be a positive number; found {value!r}.",
+                    f"Setting {field.name} must be a positive {'whole ' * isinstance(field.default, int)}number; "
+                    f"found {value!r}.",
                     f"The default is {field.default}.",
                 )
+
+
+def _is_positive(value: object, *, whole: bool) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        return False
+    return 0 < value < math.inf
 
 
 def _check_transport(value: object) -> None:

@@ -56,8 +56,8 @@ class Guard:
         self.dropped = 0
         self._generations = [_Generation()]
         self._marks: dict[int, int] = {}
-        #: The last generation in which a replay came; without one, a first incarnation cannot be a duplicate.
-        self._replayed: _Generation | None = None
+        #: The generations in which a replay came; without one, a first incarnation cannot be a duplicate.
+        self._replayed: list[_Generation] = []
 
     def __len__(self) -> int:
         return sum(generation.size for generation in self._generations)
@@ -68,12 +68,12 @@ class Guard:
         if self._generations[-1].size >= GENERATION_BUNDLES:
             self._generations.append(_Generation())
         current = self._generations[-1]
-        if incs.count(FIRST_INCARNATION) != len(incs):
-            self._replayed = current
+        if incs.count(FIRST_INCARNATION) != len(incs) and current not in self._replayed:
+            self._replayed.append(current)
         low, high = min(roots), max(roots)
         partition = low >> OFFSET_BITS
         if (
-            self._replayed is None
+            not self._replayed
             and partition == high >> OFFSET_BITS
             and (low & OFFSET_MAX) >= self._marks.get(partition, 0)
         ):
@@ -99,8 +99,11 @@ class Guard:
         return None if all(keep) else keep
 
     def remember(self, lineages: list[int], outputs: Any) -> None:
-        """Keep what these bundles gave, to be repeated if they come again."""
-        self._generations[-1].outputs.update(dict.fromkeys(lineages, outputs))
+        """Keep what these bundles gave, to be repeated if they come again; they were let through together."""
+        for generation in reversed(self._generations):
+            if len(self._generations) == 1 or lineages[0] in generation.seen:
+                generation.outputs.update(dict.fromkeys(lineages, outputs))
+                return
 
     def recall(self, lineage: int) -> Any | None:
         """What a bundle gave when it was let through."""
@@ -125,5 +128,4 @@ class Guard:
         if not kept or kept[-1] is not self._generations[-1]:
             kept.append(_Generation())
         self._generations = kept
-        if self._replayed not in kept:
-            self._replayed = None
+        self._replayed = [generation for generation in self._replayed if generation in kept]

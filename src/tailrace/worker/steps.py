@@ -113,7 +113,7 @@ class Step:
     def out_lists(self, lists: list[Any], sizes: Sizes) -> None:
         """Emit a list per value."""
         count = len(lists)
-        if FAILED in lists:
+        if self.skipped:
             lists = [() if found is FAILED else found for found in lists]
         self.out(PORT_OUT, list(chain.from_iterable(lists)), regroup(list(map(len, lists)), sizes))
         self.out_dead(sizes, count)
@@ -145,7 +145,7 @@ class Map(Step):
     def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
         """Give the results on; where some failed, their bundles are shorter."""
         del values
-        if self.skipped and FAILED in results:
+        if self.skipped and any(found is FAILED for found in results):  # a user's value may not like to be compared
             self.out_lists([FAILED if found is FAILED else (found,) for found in results], sizes)
         else:
             self.out(PORT_OUT, results, sizes)
@@ -153,6 +153,10 @@ class Map(Step):
 
 class Filter(Map):
     """Values for which the function is true."""
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Call the function on each value; that its answer is neither true nor false is a failure too."""
+        into.extend(map(bool, map(self.spec.fn, values)))
 
     def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
         """Keep what passed."""

@@ -1,0 +1,147 @@
+"""The guard against a plain model of it: every bundle once, whatever comes again, and memory that is given back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.acking import dedup
+from tailrace.acking.dedup import FIRST_INCARNATION, Guard
+from tailrace.batch import OFFSET_BITS, Batch, mix, root_id
+
+GENERATION = 6
+
+
+@pytest.fixture(autouse=True)
+def _small_generations(monkeypatch):
+    monkeypatch.setattr(dedup, "GENERATION_BUNDLES", GENERATION)
+
+
+def lineage_of(root, child=0):
+    return mix(mix(root, 77), child)
+
+
+def batch_of(bundles):
+    """Make a batch of (root, incarnation, child)."""
+    return Batch(
+        list(range(len(bundles))),
+        None,
+        [root for root, _, _ in bundles],
+        [inc for _, inc, _ in bundles],
+        [lineage_of(root, child) for root, _, child in bundles],
+    )
+
+
+def admitted(guard, bundles):
+    batch = batch_of(bundles)
+    keep = guard.admit(batch)
+    return [True] * len(bundles) if keep is None else keep
+
+
+#: What can happen: bundles of open roots arrive (first or later incarnations, of two partitions), or a mark moves on.
+ARRIVAL = st.tuples(st.integers(1, 2), st.integers(0, 3), st.integers(0, 2), st.integers(0, 1))
+STEPS = st.lists(
+    st.one_of(st.lists(ARRIVAL, min_size=1, max_size=6), st.tuples(st.integers(1, 2), st.integers(1, 3))), max_size=40
+)
+
+
+@given(STEPS)
+def test_each_bundle_passes_once_and_nothing_below_a_mark_passes(steps):
+    """The model remembers everything for ever. First incarnations come once, as a source sends them once."""
+    guard, seen, sent_first = Guard(), set(), set()
+    marks = {1: 0, 2: 0}
+    for step in steps:
+        if isinstance(step, tuple):
+            partition, by = step
+            marks[partition] += by
+            guard.low_water(partition, marks[partition])
+            continue
+        bundles = []
+        for partition, ahead, replay, child in step:
+            root = root_id(partition, max(0, marks[partition] - 1) + ahead)
+            if replay == 0 and (root, child) in sent_first:
+                replay = 1  # noqa: PLW2901 - a source sends a first incarnation once
+            sent_first.add((root, child)) if replay == 0 else None
+            bundles.append((root, FIRST_INCARNATION + replay, child))
+        wanted = []
+        for root, _, child in bundles:
+            partition, offset = root >> OFFSET_BITS, root & ((1 << OFFSET_BITS) - 1)
+            fresh = offset >= marks[partition] and (root, child) not in seen
+            wanted.append(fresh)
+            if fresh:
+                seen.add((root, child))
+        dropped = guard.dropped
+        assert admitted(guard, bundles) == wanted
+        assert guard.dropped - dropped == wanted.count(False)
+
+
+def test_a_late_first_incarnation_is_known_after_its_replay_passed_in_an_older_generation():
+    guard = Guard()
+    late = root_id(1, 5)
+    assert admitted(guard, [(late, FIRST_INCARNATION + 1, 0)]) == [True]
+    for offset in range(GENERATION - 1):
+        admitted(guard, [(root_id(1, 100 + offset), FIRST_INCARNATION, 0)])
+    # A newer generation, with a replay in it too, is forgotten before the older one.
+    admitted(guard, [(root_id(2, 0), FIRST_INCARNATION + 1, 0)])
+    guard.low_water(2, 1)
+    assert admitted(guard, [(late, FIRST_INCARNATION, 0)]) == [False]
+
+
+def test_generations_are_forgotten_when_all_their_roots_are_complete():
+    guard = Guard()
+    for offset in range(10 * GENERATION):
+        admitted(guard, [(root_id(1, offset), FIRST_INCARNATION, 0)])
+    assert len(guard) == 10 * GENERATION
+    guard.low_water(1, 5 * GENERATION)
+    assert len(guard) == 5 * GENERATION
+    guard.low_water(1, 10 * GENERATION)
+    assert len(guard) == 0
+
+
+def test_a_mark_never_goes_back():
+    guard = Guard()
+    guard.low_water(1, 10)
+    guard.low_water(1, 3)
+    assert admitted(guard, [(root_id(1, 5), FIRST_INCARNATION, 0)]) == [False]
+
+
+def test_a_partition_that_lags_holds_back_only_its_own_generations():
+    guard = Guard()
+    admitted(guard, [(root_id(2, 0), FIRST_INCARNATION, 0)])
+    for offset in range(5 * GENERATION):
+        admitted(guard, [(root_id(1, offset), FIRST_INCARNATION, 0)])
+    guard.low_water(1, 5 * GENERATION)
+    assert len(guard) <= GENERATION
+
+
+def test_what_hangs_on_no_root_holds_nothing_back():
+    guard = Guard()
+    for number in range(3 * GENERATION):
+        assert guard.admit(Batch([number], None, [0], [0], [lineage_of(0, number)])) is None
+    guard.low_water(1, 1)
+    assert len(guard) == 0
+
+
+def test_outputs_are_recalled_as_long_as_their_bundle_is_known():
+    guard = Guard()
+    root = root_id(1, 0)
+    admitted(guard, [(root, FIRST_INCARNATION, 0)])
+    guard.remember([lineage_of(root)], "outputs")
+    assert guard.recall(lineage_of(root)) == "outputs"
+    assert guard.recall(lineage_of(root, 1)) is None
+    guard.low_water(1, 1)
+    assert guard.recall(lineage_of(root)) is None
+
+
+def test_outputs_told_late_stay_with_their_bundles_generation():
+    """A slow operator finishes after newer bundles have begun, and ended, a generation of their own."""
+    guard = Guard()
+    slow = root_id(1, 50)
+    admitted(guard, [(slow, FIRST_INCARNATION, 0)])
+    for number in range(GENERATION - 1):
+        admitted(guard, [(root_id(1, 60 + number), FIRST_INCARNATION, 0)])
+    admitted(guard, [(root_id(2, 0), FIRST_INCARNATION, 0)])
+    guard.remember([lineage_of(slow)], "outputs")
+    guard.low_water(2, 1)
+    assert guard.recall(lineage_of(slow)) == "outputs"

@@ -114,6 +114,16 @@ def lever(ctx: typer.Context) -> None:
     mounted(args=["lever", *ctx.args], prog_name="tailrace")
 
 
+@app.command(context_settings=_HANDED_OVER)
+def bench(ctx: typer.Context) -> None:
+    """Measure Tailrace beside its baselines."""
+    from tailrace.bench.cli import bench as run_bench  # noqa: PLC0415
+
+    mounted = _plain_typer()
+    mounted.command()(run_bench)
+    mounted(args=ctx.args, prog_name="tailrace bench")
+
+
 def _plain_typer() -> typer.Typer:
     return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 

@@ -1,0 +1,104 @@
+"""Tailrace as an arm, hosted by Spark or by plain processes, tracked or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.bench import inside
+from tailrace.bench.errors import ArmError
+from tailrace.bench.flows import flow_of
+from tailrace.config import Policy, Settings
+from tailrace.coordinator.query import Query
+
+from .base import Arm, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tailrace.coordinator.query import Host
+    from tailrace.metrics.histogram import Histogram
+
+WORKERS = 3
+TASKS = 2
+#: Reports come a little more often than by default, so that a short offer's latencies are all in soon after its end.
+PROGRESS_S = 0.5
+_REPORTS_S_MAX = 10.0
+SETTINGS = Settings(progress_s=PROGRESS_S)
+
+
+class EngineArm(Arm):
+    """A running query."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        folder: Path,
+        host: Callable[[], Host],
+        *,
+        policy: Policy | None = None,
+        settings: Settings = SETTINGS,
+        tasks: int = TASKS,
+    ) -> None:
+        super().__init__(name, kind, folder, 1 if kind == "wordcount" else tasks)
+        self._host = host
+        self._policy = policy or Policy()
+        self._settings = settings
+        self._tasks = tasks
+        self.query: Query | None = None
+
+    def open(self) -> None:
+        """Start the query."""
+        flow, self._sink, _ = flow_of(self.kind, self.panel.path, self.values, self._tasks)
+        flow.validate()
+        query = Query(flow, self._host(), self._policy, self._settings)
+        self.query = query.start()
+        self._before = inside.latency_so_far(query)
+
+    def pids(self) -> list[int]:
+        """The workers."""
+        return inside.worker_pids(self._running)
+
+    @property
+    def _running(self) -> Query:
+        if self.query is None:
+            raise ArmError(f"{self.name} was to be measured before it was opened.", "Open it first.")
+        return self.query
+
+    def offer(self, per_s: float, seconds: float) -> Histogram:
+        """Wait until what was reported covers all that was made before, so that only the offer's latencies count."""
+        made = sum(self.panel.made(self.partitions))
+        wait_for(lambda: len(inside.latency_so_far(self._running)) >= made, _REPORTS_S_MAX)
+        self._before = inside.latency_so_far(self._running)
+        return super().offer(per_s, seconds)
+
+    def latencies(self, records: int) -> Histogram:
+        """Wait for the workers' reports; every root gives one latency."""
+
+        def all_in() -> bool:
+            return len(inside.since(self._before, inside.latency_so_far(self._running))) >= records
+
+        if not wait_for(all_in, _REPORTS_S_MAX):
+            raise ArmError(
+                f"{self.name} was to report {records:,} latencies and reported "
+                f"{len(inside.latency_so_far(self._running)) - len(self._before):,}.",
+                "Only a tracked query measures complete latency.",
+            )
+        now = inside.latency_so_far(self._running)
+        found, self._before = inside.since(self._before, now), now
+        return found
+
+    def close(self) -> list[dict[str, int]]:
+        """Drain and end; with tracking, every root must have come to its end by itself."""
+        if self.query is None:
+            return []
+        query, self.query = self.query, None
+        query.stop()
+        progress = query.lastProgress
+        made = sum(self.panel.made(self.partitions))
+        if self._policy.tracked and progress is not None and progress["completed"] != made:
+            raise ArmError(
+                f"{self.name} made {made:,} roots and {progress['completed']:,} were acked.", "This is a defect."
+            )
+        return self._sink.parts

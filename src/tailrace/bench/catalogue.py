@@ -1,0 +1,91 @@
+"""The benches by name. Each gives rows; those of other rooms live beside what they measure and are mounted here."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import nearest
+
+from . import compare, metrics, scale
+from .compare_rows import comparison_rows
+from .contest import TRACKED
+from .errors import UnknownBenchError
+from .machine import cores
+from .pace import Pace
+from .plan import FULL, QUICK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from .rows import Row
+
+#: Benches of other rooms: the module whose ``rows(quick=..., say=...)`` runs them.
+_MOUNTED = {"placement": "tailrace.placement.bench", "lever": "tailrace.lever.bench"}
+_COMPARED = ("wordcount", "exclaim")
+NAMES = (*_COMPARED, "metrics", "scale", *_MOUNTED)
+
+
+@dataclass
+class Outcome:
+    """What a bench gives back."""
+
+    rows: list[Row]
+    notes: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is no bench's."""
+    if name not in NAMES:
+        raise UnknownBenchError(f"There is no bench called {name!r}.", nearest(name, NAMES))
+
+
+def run_bench(name: str, console: Console, *, quick: bool, only: str | None, plots: Path | None) -> Outcome:
+    """Run one bench."""
+    check_name(name)
+    if name in _MOUNTED:
+        return _mounted(name, console, quick=quick, only=only)
+    plan = QUICK if quick else FULL
+    if name in _COMPARED:
+        _check_only(only, (*(f"rate={rate}" for rate in plan.offers_s), TRACKED, "sustainable"))
+        with Pace(console, compare.planned_s(plan, only)) as pace:
+            found = compare.compare(name, plan, pace, only)
+        versions = {"bytewax": found.peer_version} if found.peer_version else {}
+        return Outcome(comparison_rows(name, found, cores()), found.notes, versions)
+    if name == "metrics":
+        with Pace(console, metrics.planned_s(plan)) as pace:
+            return Outcome(metrics.rows(plan, pace))
+    _check_only(only, scale.CASES)
+    with Pace(console, scale.planned_s(plan, only)) as pace:
+        rows = scale.rows(plan, pace, only)
+    notes = []
+    if plots is not None:
+        from .plots import draw  # noqa: PLC0415 - matplotlib is loaded only when asked for
+
+        notes = [f"Plot: {file}" for file in draw(rows, plots)]
+    return Outcome(rows, notes)
+
+
+def _check_only(only: str | None, cases: tuple[str, ...]) -> None:
+    if only is not None and only not in cases:
+        raise UnknownBenchError(f"This bench has no case {only!r}.", nearest(only, cases))
+
+
+def _mounted(name: str, console: Console, *, quick: bool, only: str | None) -> Outcome:
+    """Run a bench of another room; a case is chosen among its rows afterwards."""
+    try:
+        module: Any = importlib.import_module(_MOUNTED[name])
+    except ModuleNotFoundError as error:
+        raise UnknownBenchError(f"This version has no bench {name!r}.", f"There are {', '.join(NAMES)}.") from error
+    run: Callable[..., list[Row]] = module.rows
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False)
+
+    rows = run(quick=quick, say=say)
+    return Outcome([row for row in rows if only is None or row["case"] == only])

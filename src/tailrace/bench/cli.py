@@ -1,0 +1,34 @@
+"""``tailrace bench NAME``: the benches' part of the command line; the main command mounts ``bench``."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer reads the annotations when the command is built
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from . import machine, report
+from .catalogue import NAMES, check_name, run_bench
+from .rows import failed
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}.", metavar="NAME")],
+    quick: Annotated[bool, typer.Option(help="Shorter windows; for a look, not for quoting.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows as JSON.", metavar="FILE")] = None,
+    only: Annotated[str | None, typer.Option(help="Run one case, such as rate=500.", metavar="CASE")] = None,
+    force: Annotated[bool, typer.Option(help="Run on a loaded machine too.")] = False,
+    plots: Annotated[Path | None, typer.Option(help="Write plots to this folder.", metavar="FOLDER")] = None,
+) -> None:
+    """Measure Tailrace beside its baselines; the exit code is 1 when a bar is missed."""
+    check_name(name)
+    console = Console(width=None if Console().is_terminal else 180)
+    load = machine.sample_load()
+    machine.check_quiet(load, force=force)
+    found = run_bench(name, console, quick=quick, only=only, plots=plots)
+    report.show(console, name, found.rows, found.notes)
+    if json_file is not None:
+        report.write_json(json_file, report.document(name, found.rows, load, found.versions))
+    if failed(found.rows):
+        raise typer.Exit(1)

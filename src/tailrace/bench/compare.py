@@ -1,0 +1,180 @@
+"""``wordcount`` and ``exclaim``: Tailrace beside the bare loop and Bytewax, saturated and at given rates.
+
+All arms are up at once and take turns, so that a repeat of one lies seconds from the repeat of another that it is
+paired with; every other repeat runs in the opposite order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from . import plan as times
+from .contest import PROCESSES, TRACKED, UNTRACKED, Contest
+from .flows import values_of
+from .inside import words_crossing
+from .peers.work import split
+from .sustain import sustainable_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.metrics.histogram import Histogram
+
+    from .arms.base import Arm, Window
+    from .arms.engine import EngineArm
+    from .pace import Pace
+    from .plan import Plan
+
+CROSSING_MIN = 0.5
+PEER = "bytewax"
+_MS_PER_NS = 1e-6
+
+
+@dataclass
+class Found:
+    """What a comparison measured; lists have one entry per repeat."""
+
+    windows: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
+    latencies: dict[tuple[int, str], list[Histogram]] = field(default_factory=lambda: defaultdict(list))
+    sustained: dict[str, float] = field(default_factory=dict)
+    crossing: float | None = None
+    peer_missing: str = ""
+    peer_version: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def wanted(only: str | None, case: str) -> bool:
+    """Whether a case is to be run."""
+    return only is None or only == case
+
+
+def planned_s(plan: Plan, only: str | None) -> float:
+    """About how long a comparison takes."""
+    windows = 5 * plan.repeats * (plan.warm_s + plan.window_s + times.WINDOW_EXTRA_S)
+    search = 9 * (plan.warm_s + plan.search_s + times.WINDOW_EXTRA_S) + 9 * times.OPEN_S / 2
+    rates = [rate for rate in plan.offers_s if wanted(only, f"rate={rate}")]
+    offers = sum(2 * plan.repeats * (plan.offers_s[rate] + times.OFFER_EXTRA_S) for rate in rates)
+    offers += len(rates) * 3 * (plan.offer_search_s + times.OFFER_EXTRA_S)
+    total = times.SPARK_S + 4 * times.OPEN_S + offers
+    if wanted(only, TRACKED):
+        total += windows + search
+    if plan.sustain and wanted(only, "sustainable"):
+        total += 2 * times.SUSTAIN_STEPS * (times.SUSTAIN_OFFER_S + times.OFFER_EXTRA_S)
+    return total
+
+
+def compare(kind: str, plan: Plan, pace: Pace, only: str | None = None) -> Found:
+    """Run the whole comparison, or the one case asked for."""
+    found = Found()
+    with Contest(kind, lambda text: pace.step(text, 0)) as contest:
+        pace.step("Getting Bytewax", 0)
+        contest.find_peer()
+        found.peer_missing, found.peer_version = contest.peer_missing, contest.peer_version
+        pace.step("Starting Spark and the first query", times.SPARK_S + times.OPEN_S)
+        tracked = contest.engine(TRACKED)
+        _look_at_crossing(kind, tracked, found)
+        if wanted(only, TRACKED):
+            _saturated(contest, tracked, plan, pace, found)
+        _offered(contest, tracked, plan, pace, found, only)
+        pace.step("Closing and checking results", times.OPEN_S)
+        contest.finish()
+    return found
+
+
+def _look_at_crossing(kind: str, arm: EngineArm, found: Found) -> None:
+    if kind == "wordcount" and arm.query is not None:
+        words = [word for sentence in values_of(kind) for word in split(sentence)]
+        found.crossing = words_crossing(arm.query, words)
+        found.notes.append(
+            f"{found.crossing:.0%} of the words cross workers; 1 source, 2 split, 2 count tasks, 3 workers."
+        )
+
+
+# -- saturated ---------------------------------------------------------------------------------------------------
+
+
+def _saturated(contest: Contest, tracked: EngineArm, plan: Plan, pace: Pace, found: Found) -> None:
+    peer = _best_peer(contest, plan, pace, found)
+    pace.step("Starting the other arms", 3 * times.OPEN_S)
+    others = [contest.engine(UNTRACKED), contest.engine(PROCESSES), contest.bare()]
+    arms: list[Arm] = [tracked, *others, *([peer] if peer else [])]
+    for arm in arms:
+        arm.saturate(plan.warm_s, plan.warm_s)
+    for repeat in range(plan.repeats):
+        for arm in arms if repeat % 2 == 0 else reversed(arms):
+            seconds = plan.warm_s + plan.window_s + times.WINDOW_EXTRA_S
+            pace.step(f"Saturated, repeat {repeat + 1} of {plan.repeats}: {arm.name}", seconds)
+            name = PEER if arm is peer else arm.name
+            found.windows[name].append(arm.saturate(plan.warm_s, plan.window_s))
+    for arm in arms[1:]:
+        contest.retire(arm)
+
+
+def _best_peer(contest: Contest, plan: Plan, pace: Pace, found: Found) -> Arm | None:
+    pace.step("Starting Bytewax in nine settings", 9 * times.OPEN_S / 2)
+    peers = contest.peers(timed=False)
+    if not peers:
+        return None
+    speeds = {}
+    for arm in peers:
+        pace.step(f"Searching its best: {arm.name}", plan.warm_s + plan.search_s + times.WINDOW_EXTRA_S)
+        speeds[arm] = arm.saturate(plan.warm_s, plan.search_s).per_s
+    best = max(speeds, key=lambda arm: speeds[arm])
+    for arm in peers:
+        if arm is not best:
+            contest.retire(arm)
+    shown = "; ".join(f"{arm.setup} {speed:,.0f}/s" for arm, speed in speeds.items())
+    found.notes.append(f"Bytewax {contest.peer_version} saturated: best is {best.setup}. Searched: {shown}.")
+    return best
+
+
+# -- at a rate ---------------------------------------------------------------------------------------------------
+
+
+def _offered(contest: Contest, tracked: EngineArm, plan: Plan, pace: Pace, found: Found, only: str | None) -> None:
+    rates = [rate for rate in plan.offers_s if wanted(only, f"rate={rate}")]
+    sustain = plan.sustain and wanted(only, "sustainable")
+    if not rates and not sustain:
+        return
+    pace.step("Starting Bytewax with due times", times.OPEN_S)
+    peers = contest.peers(timed=True)
+    best: dict[int, Arm] = {}
+    for rate in rates:
+        tracked.offer(rate, plan.offer_search_s)
+        if peers:
+            best[rate] = _best_at(rate, peers, plan, pace)
+            found.notes.append(f"Bytewax at {rate:,}/s: best is {best[rate].name}, by p99 + p50 in a search.")
+    for repeat in range(plan.repeats):
+        for rate in rates:
+            arms = [(TRACKED, tracked), *([(PEER, best[rate])] if peers else [])]
+            for name, arm in arms if repeat % 2 == 0 else reversed(arms):
+                seconds = plan.offers_s[rate]
+                pace.step(
+                    f"{rate:,}/s, repeat {repeat + 1} of {plan.repeats}: {arm.name}", seconds + times.OFFER_EXTRA_S
+                )
+                found.latencies[rate, name].append(arm.offer(rate, seconds))
+    if sustain:
+        found.sustained[TRACKED] = _sustained(tracked, pace)
+        if peers:
+            found.sustained[PEER] = max(_sustained(arm, pace) for arm in set(best.values()) or peers[:1])
+
+
+def _best_at(rate: int, peers: Sequence[Arm], plan: Plan, pace: Pace) -> Arm:
+    """The setting with the shortest latencies at a rate."""
+    tails: dict[Arm, float] = {}
+    for arm in peers:
+        pace.step(f"Searching its best at {rate:,}/s: {arm.name}", plan.offer_search_s + times.OFFER_EXTRA_S)
+        histogram = arm.offer(rate, plan.offer_search_s)
+        tails[arm] = histogram.percentile(0.99) + histogram.percentile(0.5)
+    return min(tails, key=lambda arm: tails[arm])
+
+
+def _sustained(arm: Arm, pace: Pace) -> float:
+    def holds(per_s: float) -> bool:
+        pace.step(f"Sustainable rate: {per_s:,.0f}/s on {arm.name}", times.SUSTAIN_OFFER_S + times.OFFER_EXTRA_S)
+        tail_ns = arm.offer(per_s, times.SUSTAIN_OFFER_S).percentile(times.SUSTAIN_SHARE)
+        return tail_ns * _MS_PER_NS <= times.SUSTAIN_LIMIT_MS
+
+    return sustainable_rate(holds, times.SUSTAIN_FIRST_PER_S, most_per_s=times.SUSTAIN_MOST_PER_S)

@@ -1,0 +1,59 @@
+"""``tailrace bench metrics``: what the metrics cost, saturated, on and off in one run."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from tailrace.config import Settings
+
+from . import plan as times
+from .arms.engine import SETTINGS
+from .contest import TRACKED, Contest
+from .rows import make_row, missing_row
+
+if TYPE_CHECKING:
+    from .pace import Pace
+    from .plan import Plan
+    from .rows import Row
+
+_SETTING = "metrics"
+_METRIC, _UNIT = "sentences_per_s", "sentences/s"
+#: With metrics on, at least this share of the speed without.
+BAR = 0.95
+
+
+def planned_s(plan: Plan) -> float:
+    """About how long it takes."""
+    window_s = plan.warm_s + plan.window_s + times.WINDOW_EXTRA_S
+    return times.SPARK_S + 2 * times.OPEN_S + 2 * plan.repeats * window_s
+
+
+def rows(plan: Plan, pace: Pace) -> list[Row]:
+    """Run the word count with metrics on and off, in turns."""
+    if _SETTING not in {each.name for each in dataclasses.fields(Settings)}:
+        return [missing_row("metrics=on", _METRIC, _UNIT, "metrics cannot be switched off in this version", "higher")]
+    speeds: dict[str, list[float]] = {"on": [], "off": []}
+    with Contest("wordcount", lambda text: pace.step(text, 0)) as contest:
+        pace.step("Starting Spark and two queries", times.SPARK_S + 2 * times.OPEN_S)
+        arms = {}
+        for name in speeds:
+            switched: Any = {_SETTING: name == "on"}
+            settings = dataclasses.replace(SETTINGS, **switched)
+            arms[name] = contest.engine(TRACKED, label=f"metrics={name}", settings=settings)
+        for arm in arms.values():
+            arm.saturate(plan.warm_s, plan.warm_s)
+        for repeat in range(plan.repeats):
+            for name in sorted(arms, reverse=repeat % 2 == 1):
+                pace.step(
+                    f"Metrics {name}, repeat {repeat + 1} of {plan.repeats}",
+                    plan.warm_s + plan.window_s + times.WINDOW_EXTRA_S,
+                )
+                speeds[name].append(arms[name].saturate(plan.warm_s, plan.window_s).per_s)
+        contest.finish()
+    return [
+        make_row(
+            "metrics=on", _METRIC, _UNIT, speeds["on"],
+            better="higher", baseline="metrics=off", base=speeds["off"], bar=BAR,
+        )
+    ]  # fmt: skip

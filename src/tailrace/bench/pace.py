@@ -1,0 +1,58 @@
+"""Says where a bench is and how long it has yet to go: a bar on a terminal, a line per step elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich.progress import BarColumn, Progress, TextColumn
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.console import Console
+    from typing_extensions import Self
+
+_SECONDS_PER_MINUTE = 60
+
+
+class Pace:
+    """Counts planned seconds; the time left is what is still planned, stretched by how the plan has held so far."""
+
+    def __init__(self, console: Console, planned_s: float) -> None:
+        self._console = console
+        self._planned_s = max(planned_s, 1e-9)
+        self._passed_s = 0.0
+        self._began_s = time.monotonic()
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._bar = self._progress.add_task("", total=self._planned_s, left="")
+
+    def left_s(self) -> float:
+        """Seconds to the end, as far as can be told."""
+        plan_left_s = max(0.0, self._planned_s - self._passed_s)
+        if not self._passed_s:
+            return plan_left_s
+        return plan_left_s * (time.monotonic() - self._began_s) / self._passed_s
+
+    def step(self, text: str, seconds: float) -> None:
+        """The next step begins; the one before is over. ``seconds`` are what this one was planned with."""
+        left = _minutes(self.left_s())
+        self._progress.update(self._bar, completed=self._passed_s, description=text, left=left)
+        if not self._console.is_terminal:
+            self._console.print(f"{left:>14}  {text}", highlight=False, markup=False)
+        self._passed_s += seconds
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+def _minutes(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), _SECONDS_PER_MINUTE)
+    return f"{minutes} min {rest:02} s left" if minutes else f"{rest} s left"

@@ -1,0 +1,210 @@
+"""The benches on Bytewax, run by ``arms.bytewax`` in an environment that has it.
+
+Set up as its users would: one source per worker, so that nothing is redistributed that need not be; words keyed
+straight out of the split; counting in whole batches per key. Imports nothing of Tailrace but its neighbours.
+"""
+
+# mypy: disable-error-code="misc, import-not-found"
+# (Bytewax is not in the environment that the package is checked in.)
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from array import array
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import bytewax.operators as op
+from bytewax._bytewax import cli_main
+from bytewax.dataflow import Dataflow
+from bytewax.inputs import DynamicSource, StatelessSourcePartition
+from bytewax.operators import StatefulBatchLogic
+from bytewax.outputs import DynamicSink, StatelessSinkPartition
+
+from .child import end_with_parent
+from .openloop import OpenLoop
+from .panel import Panel
+from .work import (
+    EXCLAIM_STEPS,
+    Values,
+    exclaim,
+    keeper,
+    read_values,
+    split,
+)
+
+#: The sinks of this process by worker; the source of the same worker, in the same thread, has them write times down.
+_drains: dict[int, Drain] = {}
+
+
+class Asked:
+    """The script's arguments, a JSON object."""
+
+    kind: str
+    panel: str
+    values: str
+    out: str
+    batch: int
+    timed: bool
+    workers: int
+    process: int
+    addresses: list[str]
+
+    def __init__(self, text: str) -> None:
+        self.__dict__.update(json.loads(text))
+
+
+class Generator(DynamicSource):
+    """A source in every worker."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> Part:
+        """One worker's part."""
+        del step_id
+        return Part(self._asked, worker_index, worker_count)
+
+
+class Part(StatelessSourcePartition):
+    """Hands out what is due; with times, each value comes with its own."""
+
+    def __init__(self, asked: Asked, index: int, count: int) -> None:
+        self._panel = Panel(asked.panel)
+        self._index = index
+        self._loop = OpenLoop(self._panel, index, count)
+        self._values = Values(read_values(Path(asked.values)))
+        self._batch = asked.batch
+        self._timed = asked.timed
+        self._busy = False
+
+    def next_batch(self) -> list[Any]:
+        """At most ``batch`` values."""
+        if self._loop.ended:
+            raise StopIteration
+        if self._panel.is_asked(self._index):
+            _drains[self._index].write_times()
+            self._panel.answer(self._index)
+        numbers, dues = self._loop.take(self._batch)
+        self._busy = bool(numbers)
+        values = self._values.take(numbers) if numbers else []
+        return list(zip(values, dues or [0] * len(values), strict=True)) if self._timed else values
+
+    def next_awake(self) -> datetime | None:
+        """At once while there is something, else when the next record is due."""
+        wait_ns = 0 if self._busy and not self._timed else self._loop.wait_ns()
+        return datetime.now(timezone.utc) + timedelta(microseconds=wait_ns / 1000) if wait_ns else None
+
+
+class Output(DynamicSink):
+    """A sink in every worker."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> Drain:
+        """One worker's sink."""
+        del step_id, worker_count
+        return Drain(self._asked, worker_index)
+
+
+class Drain(StatelessSinkPartition):
+    """Gives each item to the bench's sink function; with times, notes when a record's last item came."""
+
+    def __init__(self, asked: Asked, index: int) -> None:
+        self._panel = Panel(asked.panel)
+        self._index = index
+        self._keep, self._counts = keeper(asked.kind)
+        self._timed = asked.timed
+        self._wordcount = asked.kind == "wordcount"
+        self._last: dict[int, int] = {}
+        self._out = f"{asked.out}.{index}"
+        _drains[index] = self
+
+    def write_batch(self, items: list[Any]) -> None:
+        """Take items in."""
+        keep = self._keep
+        if not self._timed:
+            for item in items:
+                keep(item)
+        else:
+            last, now_ns = self._last, time.monotonic_ns()
+            for item in items:
+                if self._wordcount:
+                    word, (count, due_ns) = item
+                    keep((word, count))
+                else:
+                    text, due_ns = item
+                    keep(text)
+                last[due_ns] = now_ns
+        self._panel.count_done(self._index, len(items))
+
+    def close(self) -> None:
+        """Leave the counts for the bench."""
+        Path(f"{self._out}.counts").write_text(json.dumps(self._counts), encoding="utf-8")
+
+    def write_times(self) -> None:
+        """Leave for the bench when each record was due and when its last item came, and begin anew."""
+        times = array("q")
+        for pair in self._last.items():
+            times.extend(pair)
+        self._last.clear()
+        Path(f"{self._out}.times").write_bytes(times.tobytes())
+
+
+class Count(StatefulBatchLogic):
+    """Counts one word."""
+
+    def __init__(self, timed: bool) -> None:
+        self._count = 0
+        self._timed = timed
+
+    def on_batch(self, values: list[Any]) -> tuple[list[Any], bool]:
+        """A count for every value, with its due time where there is one."""
+        first = self._count + 1
+        self._count += len(values)
+        counts = range(first, self._count + 1)
+        return (list(zip(counts, values, strict=True)) if self._timed else list(counts)), False
+
+    def snapshot(self) -> int:
+        """What recovery would keep."""
+        return self._count
+
+
+def keyed(sentences: list[str]) -> list[tuple[str, None]]:
+    """Split, each word as its own key."""
+    return [(word, None) for sentence in sentences for word in split(sentence)]
+
+
+def keyed_timed(sentences: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Split, each word as its own key, with its sentence's due time."""
+    return [(word, due_ns) for sentence, due_ns in sentences for word in split(sentence)]
+
+
+def exclaim_timed(pair: tuple[str, int]) -> tuple[str, int]:
+    """One step on the value, past its due time."""
+    return exclaim(pair[0]), pair[1]
+
+
+def dataflow(asked: Asked) -> Dataflow:
+    """Draw the bench."""
+    flow = Dataflow(asked.kind)
+    stream = op.input("in", flow, Generator(asked))
+    if asked.kind == "wordcount":
+        words = op.flat_map_batch("split", stream, keyed_timed if asked.timed else keyed)
+        stream = op.stateful_batch("count", words, lambda _: Count(asked.timed))
+    else:
+        for step in range(EXCLAIM_STEPS):
+            stream = op.map(f"exclaim{step}", stream, exclaim_timed if asked.timed else exclaim)
+    op.output("out", stream, Output(asked))
+    return flow
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    given = Asked(sys.argv[1])
+    several = {"process_id": given.process, "addresses": given.addresses} if given.addresses else {}
+    cli_main(dataflow(given), workers_per_process=given.workers, epoch_interval=timedelta(seconds=10), **several)

@@ -1,0 +1,44 @@
+"""How long each part of a comparison takes, for a quick run and for one to be quoted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Times of one run; rates in records per second, each with the seconds it is offered for."""
+
+    repeats: int = 5
+    warm_s: float = 1.0
+    window_s: float = 6.0
+    #: One saturated window of each of a peer's settings, to find its best.
+    search_s: float = 2.0
+    #: Long enough that five offers make 20,000 records, which p99.9 needs.
+    offers_s: dict[int, float] = field(default_factory=lambda: {500: 9.0, 2000: 5.0, 10_000: 5.0})
+    offer_search_s: float = 3.0
+    #: Whether the sustainable rate is searched too.
+    sustain: bool = True
+
+
+FULL = Plan()
+QUICK = Plan(
+    warm_s=0.4,
+    window_s=2.0,
+    search_s=0.8,
+    offers_s={500: 2.5, 2000: 2.0, 10_000: 1.5},
+    offer_search_s=0.8,
+    sustain=False,
+)
+#: What an offer and a window take besides their length: coming to rest, reports, signals.
+OFFER_EXTRA_S = 0.9
+WINDOW_EXTRA_S = 0.3
+OPEN_S = 2.5
+SPARK_S = 10.0
+SUSTAIN_STEPS = 10
+SUSTAIN_OFFER_S = 4.0
+#: A rate holds when this share of the records is complete within that time of being due.
+SUSTAIN_SHARE = 0.99
+SUSTAIN_LIMIT_MS = 100.0
+SUSTAIN_FIRST_PER_S = 4000.0
+SUSTAIN_MOST_PER_S = 1_000_000.0

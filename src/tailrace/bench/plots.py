@@ -1,0 +1,67 @@
+"""Draws the curves of ``tailrace bench scale``; needs matplotlib, which the extra ``tailrace[bench]`` brings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import PlotsMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .rows import Row
+
+#: File -> title, metric, what its cases begin with, and the label of the x axis.
+_CURVES = {
+    "scale-throughput": ("Saturated word count", "sentences_per_s", "tasks=", "tasks per operator"),
+    "scale-p99": ("p99 of complete latency at 2,000 sentences/s", "p99_ms", "tasks=", "tasks per operator"),
+    "scale-coordinator": ("CPU of the coordinator", "cores", "coordinator,workers=", "simulated workers"),
+}
+_SIZE_IN = (6.0, 3.6)
+
+
+def points(rows: Sequence[Row], metric: str, prefix: str) -> list[tuple[int, float]]:
+    """The curve of a metric over the number at the end of its cases."""
+    found = [
+        (int(row["case"].rpartition("=")[2]), row["value"])
+        for row in rows
+        if row["metric"] == metric and row["case"].startswith(prefix) and row["value"] is not None
+    ]
+    return sorted(found)
+
+
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Write each curve that has points as SVG and PNG."""
+    pyplot = _pyplot()
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, (title, metric, prefix, x_label) in _CURVES.items():
+        curve = points(rows, metric, prefix)
+        if not curve:
+            continue
+        unit = next(row["unit"] for row in rows if row["metric"] == metric)
+        figure, axes = pyplot.subplots(figsize=_SIZE_IN, layout="constrained")
+        axes.plot(*zip(*curve, strict=True), marker="o")
+        axes.set(title=title, xlabel=x_label, ylabel=unit, ylim=(0, None))
+        axes.set_xscale("log", base=2 if prefix == "tasks=" else 10)
+        axes.set_xticks([x for x, _ in curve], [f"{x:,}" for x, _ in curve])
+        axes.grid(visible=True, alpha=0.3)
+        for ending in ("svg", "png"):
+            files.append(folder / f"{name}.{ending}")
+            figure.savefig(files[-1])
+        pyplot.close(figure)
+    return files
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib as mpl  # noqa: PLC0415
+    except ImportError as error:
+        raise PlotsMissingError(
+            "Plots need matplotlib, which is not installed.", "pip install 'tailrace[bench]', or leave --plots out."
+        ) from error
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - after the backend was chosen
+
+    return plt

@@ -1,0 +1,97 @@
+"""The coordinator's brain with simulated workers: what reports of many cost it, without starting any.
+
+The brain is the real one; messages are real too and go through the codec both ways, once per simulated second and
+worker. Sockets are left out.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from typing import TYPE_CHECKING, Any
+
+from tailrace import protocol
+from tailrace.config import Policy, Settings
+from tailrace.connect import sinks, sources
+from tailrace.coordinator.brain import CoordinatorBrain
+from tailrace.coordinator.deployment import deal_partitions
+from tailrace.topology.graph import Topology
+from tailrace.topology.plan import make_plan
+from tailrace.version import __version__
+from tailrace.worker.build import Program
+
+if TYPE_CHECKING:
+    from tailrace.topology.plan import Plan
+
+_NS_PER_S = 1_000_000_000
+_TICKS_PER_S = 20
+_BUCKETS = range(600, 640)
+
+
+def _program(workers: int) -> Program:
+    flow = Topology("simulated")
+    tasks = max(1, workers // 2)
+    lines = flow.source(sources.rate(1000.0, str), tasks=1)
+    lines.flat_map(str.split, tasks=tasks).key_by(str).count(tasks=tasks).sink(sinks.discard())
+    return Program(make_plan(flow), Policy(), Settings())
+
+
+def _registration(slot: int) -> protocol.Register:
+    peer = protocol.Peer(slot=slot, attempt=0, host=f"node-{slot // 8}", tcp=("127.0.0.1", 1 + slot))
+    return protocol.Register(slot, 1, 1 + slot, str(slot), peer, __version__, platform.python_version())
+
+
+def _report(plan: Plan, placement: list[list[int]], slot: int, second: int) -> protocol.Report:
+    """What ``worker.snapshot`` would say for the tasks of one slot."""
+    rows: list[dict[str, Any]] = []
+    for stage in plan.stages:
+        for task, where in enumerate(placement[stage.id]):
+            if where == slot:
+                row: dict[str, Any] = {
+                    "stage": stage.id,
+                    "operators": [spec.name for spec in stage.operators],
+                    "task": task,
+                    "mode": "inline",
+                    "in": 10_000 * second,
+                    "out": 10_000 * second,
+                    "busy_ns": 500_000_000 * second,
+                    "outbox": 10,
+                    "skipped": 0,
+                    "inbox": 20,
+                    "inbox_most": 200,
+                    "waited_ns": 1_000_000 * second,
+                }
+                if stage.is_source:
+                    latency = {"counts": dict.fromkeys(_BUCKETS, 25), "most": 5_000_000, "total": 1_000_000_000}
+                    row |= {"read": 1000 * second, "pending": 5, "completed": 1000 * second, "replays": 0}
+                    row["latency"] = latency
+                rows.append(row)
+    return protocol.Report({"tasks": rows, "sent_bytes": 1_000_000 * second, "sent_messages": 1000 * second}, {})
+
+
+def coordinator_cores(workers: int, seconds: int = 5) -> float:
+    """CPU seconds per simulated second, once all workers are open."""
+    program = _program(workers)
+    brain = CoordinatorBrain(
+        "simulated", program, workers, deal_partitions(program.plan), platform.python_version()
+    )  # fmt: skip
+    now_ns = _NS_PER_S
+    brain.tick(now_ns)
+    for message in (_registration, lambda _: protocol.Deployed()):
+        for slot in range(workers):
+            brain.on_message(slot, slot, message(slot), now_ns)
+    brain.out.clear()
+    reports = [
+        [protocol.encode(_report(program.plan, brain.placement, slot, second)) for slot in range(workers)]
+        for second in range(1, seconds + 1)
+    ]
+    began_s = time.process_time()
+    for each in reports:
+        for tick in range(_TICKS_PER_S):
+            now_ns += _NS_PER_S // _TICKS_PER_S
+            for slot in range(tick, workers, _TICKS_PER_S):
+                brain.on_message(slot, slot, protocol.decode_from_worker(each[slot]), now_ns)
+            brain.tick(now_ns)
+            while brain.out:
+                protocol.encode(brain.out.popleft()[1])
+    return (time.process_time() - began_s) / seconds

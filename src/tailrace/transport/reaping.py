@@ -13,6 +13,7 @@ import shutil
 import socket
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,7 +103,8 @@ def reap(base: Path) -> list[str]:
 
 def watcher_address(base: Path) -> str:
     """Address of the watcher: an abstract socket, which leaves nothing behind when its process ends."""
-    return f"\0{PREFIX}watcher-{os.geteuid()}-{_pid_namespace()}-{base}"
+    # The base by its checksum: a socket's address has room for a hundred characters only.
+    return f"\0{PREFIX}watcher-{os.geteuid()}-{_pid_namespace()}-{zlib.crc32(os.fsencode(base)):08x}"
 
 
 def watch(base: Path) -> None:

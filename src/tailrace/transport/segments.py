@@ -72,19 +72,22 @@ class Folder:
 
     @classmethod
     def make(cls, base: Path | None = None, *, watched: bool = True) -> Folder:
-        """Make it in shared memory, or in the temporary folder where there is none, and have it watched."""
-        base = base or default_base()
-        path = base / reaping.name_for(reaping.own_identity(), secrets.token_hex(8))
-        try:
-            path.mkdir(mode=0o700)
-        except OSError as error:
-            raise NoSharedMemoryError(
-                f"A folder for this worker's segments was expected in {base}, found {error.strerror}.",
-                "Make the folder writable or free memory in it; workers can use Unix sockets meanwhile.",
-            ) from error
-        if watched:
-            _have_watched(base)
-        return cls(path, in_shared_memory=base == SHARED_MEMORY)
+        """Make it in shared memory, or in the temporary folder where that is missing or full, and have it watched."""
+        found = ""
+        bases = [base] if base else [SHARED_MEMORY, Path(tempfile.gettempdir())]
+        for candidate in bases:
+            try:
+                path = _make_private(candidate)
+            except OSError as error:
+                found = f"{candidate}: {error.strerror}"
+                continue
+            if watched:
+                _have_watched(candidate)
+            return cls(path, in_shared_memory=candidate == SHARED_MEMORY)
+        raise NoSharedMemoryError(
+            f"A folder for this worker's segments was expected, found {found}.",
+            f"Make one of {', '.join(map(str, bases))} writable, or free space in it.",
+        )
 
     def write_probe(self) -> Probe:
         """Write a nonce that only processes of this node and user can read."""
@@ -99,11 +102,17 @@ class Folder:
             shutil.rmtree(self.path, ignore_errors=True)
 
 
-def default_base() -> Path:
-    """Choose shared memory where this user can write to it, else the temporary folder."""
-    if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK | os.X_OK):
-        return SHARED_MEMORY
-    return Path(tempfile.gettempdir())
+def _make_private(base: Path) -> Path:
+    """Make the folder and see that it takes a byte: a full file system still makes folders."""
+    path = base / reaping.name_for(reaping.own_identity(), secrets.token_hex(8))
+    path.mkdir(mode=0o700)
+    try:
+        (path / "room").write_bytes(b"x")
+        (path / "room").unlink()
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    return path
 
 
 def create_file(path: str) -> int:

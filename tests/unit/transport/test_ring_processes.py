@@ -191,7 +191,9 @@ def test_a_ring_of_another_pid_namespace_is_refused(ring):
 
 
 SMALL = """
-import os
+import contextlib, os
+from pathlib import Path
+from tailrace.transport import segments
 from tailrace.transport.ring import Inbox, Outlet
 from tailrace.transport.segments import NoSharedMemoryError
 for attempt in range(2):
@@ -217,6 +219,13 @@ while outlet.send(0, b"x" * 100_000):
     filled += 1
 assert len(inbox.receive(1000)) == filled > 30
 print("ok", filled)
+segments.SHARED_MEMORY = Path("/mnt")
+with contextlib.suppress(OSError), open("/mnt/filler", "wb", buffering=0) as filler:
+    while filler.write(b"x" * 4096):
+        pass
+folder = segments.Folder.make(watched=False)
+print(folder.in_shared_memory, len(os.listdir("/mnt")))
+folder.close()
 """
 
 
@@ -226,7 +235,8 @@ def test_a_small_shared_memory_is_a_named_error_never_a_sigbus():
     mount = 'mount -t tmpfs -o size=8m,mode=0700 none /mnt && exec "$@"'
     run = run_python(SMALL, "unshare", "--mount", "sh", "-c", mount, "sh")
     assert run.returncode == 0, run.stderr
-    kept, large, done = run.stdout.splitlines()
+    kept, large, done, folder = run.stdout.splitlines()
     assert kept.startswith("kept 4194304")
     assert large == "large refused"
     assert done.startswith("ok")
+    assert folder == "False 2", "a folder in a full file system helps nobody"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 120
 HOSTS = tuple(f"127.0.0.{number}" for number in range(2, 6))
 MASTER_HOST = "127.0.0.1"
+LIGHT_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 @contextlib.contextmanager
@@ -51,7 +52,12 @@ def standalone(cores: int = 4, memory: str = "4g") -> Iterator[str]:
 def _daemon(work: Path, host: str, name: str, *arguments: str) -> subprocess.Popen[bytes]:
     home = Path(pyspark.__file__).parent
     # Executors of all applications share a worker; a small heap for the daemons keeps the machine free for them.
-    own = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
+    own = {
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": host,
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": LIGHT_JVM,
+    }
     log = (work / f"{name}-{host}.log").open("wb")
     arguments = (str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--webui-port", "0", *arguments)
     return subprocess.Popen(  # noqa: S603  Spark's own launcher

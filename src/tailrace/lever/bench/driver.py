@@ -18,6 +18,7 @@ from ..errors import BenchError
 from ..planner import Planner
 from ..plans import plan_of
 from ..session import spark_session
+from .cluster import LIGHT_JVM
 from .workloads import CASES, Load
 
 ANSWER = "tailrace-answer:"
@@ -79,6 +80,9 @@ class Application:
             "spark.executor.cores": "1",
             "spark.executor.memory": "640m",
             "spark.cores.max": "4",
+            # Ten JVMs on few cores: the quick compiler and a single-threaded collector spare them each other.
+            "spark.driver.extraJavaOptions": LIGHT_JVM,
+            "spark.executor.extraJavaOptions": LIGHT_JVM,
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.sql.shuffle.partitions": "4",
             "spark.eventLog.enabled": "true",

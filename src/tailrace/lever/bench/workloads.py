@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 VOCABULARY = (
     "the a of to in is on by it or be at as an we he so do go up river water mill wheel gate stone "
-    "bridge bank flood spring winter summer autumn grain flour field road house garden window letter morning evening market village"
+    "bridge bank flood spring winter summer autumn grain flour field road house garden window letter "
+    "morning evening market village"
 )
 SENTENCES = 64
 SENTENCE_BYTES = 100

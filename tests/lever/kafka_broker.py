@@ -1,0 +1,95 @@
+"""A real Kafka broker for tests: Maven fetches its jars, a Java runtime runs them (KRaft, one node, loopback)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pyspark
+
+BROKER = "org.apache.kafka:kafka_2.13:3.9.1"
+START_TIMEOUT_S = 120
+
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>tailrace.test</groupId><artifactId>jars</artifactId><version>1</version><dependencies>{0}</dependencies></project>
+"""
+DEPENDENCY = "<dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
+PROPERTIES = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={logs}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+num.partitions=3
+"""
+
+
+class UnavailableError(Exception):
+    """The jars cannot be had here."""
+
+
+def fetch(artifact, folder):
+    """Copy an artifact and what it needs into a folder."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise UnavailableError("Maven is not installed")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pom.xml").write_text(POM.format(DEPENDENCY.format(*artifact.split(":"))))
+    command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        raise UnavailableError(f"Maven cannot get {artifact}")
+    return sorted((folder / "jars").glob("*.jar"))
+
+
+def connector(folder):
+    """The Kafka source of this Spark, or of the newest minor before it that is published."""
+    major, minor = map(int, pyspark.__version__.split(".")[:2])
+    wanted = [pyspark.__version__, *(f"{major}.{older}.0" for older in range(minor, -1, -1))]
+    for version in dict.fromkeys(wanted):
+        with contextlib.suppress(UnavailableError):
+            jars = fetch(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}", folder / version)
+            known = ("kafka", "commons-pool2")
+            return [jar for jar in jars if any(name in jar.name for name in known)]
+    raise UnavailableError("Maven cannot get the Kafka source of Spark")
+
+
+@contextlib.contextmanager
+def broker(folder):
+    """Run a broker; give its address."""
+    jars = fetch(BROKER, folder)
+    port, controller = _free_port(), _free_port()
+    properties = folder / "server.properties"
+    properties.write_text(PROPERTIES.format(port=port, controller=controller, logs=folder / "logs"))
+    java = ["java", "-Xmx384m", "-cp", os.pathsep.join(map(str, jars))]
+    identity = "AAAAAAAAQACAAAAAAAAAAA"
+    store = [*java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(properties)]
+    subprocess.run(store, check=True, capture_output=True, timeout=60)
+    with (folder / "broker.log").open("wb") as log:
+        process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.2)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -107,8 +107,20 @@ class CoordinatorBrain:
             case protocol.LogLine():
                 self.logs.append(message)
             case protocol.Collected():
-                self.received.append((message.operator, codec.loads(message.values)))
+                self._receive(message)
                 self._tell(member, protocol.Taken(message.serial))
+
+    def _receive(self, message: protocol.Collected) -> None:
+        try:
+            self.received.append((message.operator, codec.loads(message.values)))
+        except Exception as error:  # noqa: BLE001 - unpickling runs a user's code
+            self.fail(
+                errors.QueryError(
+                    f"Values that sink {message.operator!r} sent to the driver cannot be read there: "
+                    f"{type(error).__name__}: {error}.",
+                    "Make the modules that define their classes importable on the driver.",
+                )
+            )
 
     def on_gone(self, connection: int, now_ns: int) -> None:
         """A connection broke: its worker is lost until another registers for the slot."""

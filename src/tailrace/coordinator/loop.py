@@ -8,6 +8,8 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tailrace import protocol
 from tailrace.transport.handshake import CONTROL, HandshakeError, ServerHandshake
 from tailrace.transport.stream import ClosedError, StreamConnection
@@ -102,7 +104,7 @@ class CoordinatorLoop:
                 for data in connection.read():
                     self._hear(number, protocol.decode_from_worker(data))
             connection.write()
-        except (ClosedError, HandshakeError, WireError, OSError):
+        except (ClosedError, HandshakeError, WireError, OSError, msgspec.DecodeError):
             self._drop(number)
             return
         self._watch(number, connection)

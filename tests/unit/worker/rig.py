@@ -1,4 +1,4 @@
-"""What the tests of the worker share: contexts, captured outputs, a sink that keeps what it was given in this process."""
+"""What the tests of the worker share: contexts, captured outputs, a sink whose writes outlive the worker."""
 
 from __future__ import annotations
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.worker.rig import Captured
 
 from tailrace.connect.base import Sink
 from tailrace.topology.operators import Aggregate, DeadLetter, KeyedOperator, Operator
 from tailrace.worker.errors import OperatorError
-from tests.unit.worker.rig import Captured
 
 #: Values that make the function below fail, and how.
 FAILURES = {-1: ValueError("minus one"), -2: StopIteration("minus two"), -3: KeyError("minus three")}
@@ -260,7 +260,7 @@ def test_a_sink_gets_whole_batches():
 
 
 def test_a_failing_sink_ends_the_query():
-    with pytest.raises(OperatorError, match="'sink', task 0, failed on .*disk full"):
+    with pytest.raises(OperatorError, match=r"'sink', task 0, failed on .*disk full"):
         Captured("sink", Picky()).feed([[1, -1]])
 
 

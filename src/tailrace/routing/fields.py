@@ -6,6 +6,8 @@ that groups can move between tasks without touching the rest. Loses when one key
 
 from __future__ import annotations
 
+import dataclasses
+import numbers
 import pickle
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ CACHED_KEYS_MAX = 65_536
 
 
 def stable_hash(key: Any) -> int:
-    """Hash a key alike in every process; keys that are equal in Python (1, 1.0, True) hash alike."""
+    """Hash a key alike in every process; keys that are equal in Python (1, 1.0, True, Decimal(1)) hash alike."""
     if type(key) is str:
         return zlib.crc32(key.encode("utf-8", "surrogatepass"))
     return zlib.crc32(_canonical(key))
@@ -30,12 +32,14 @@ def _canonical(key: Any) -> bytes:
         return key.encode("utf-8", "surrogatepass")
     if isinstance(key, bytes):
         return b"b" + key
-    if isinstance(key, float) and not key.is_integer():
-        return b"f" + repr(float(key)).encode()
-    if isinstance(key, int | float):
-        return b"i" + str(int(key)).encode()
+    if isinstance(key, numbers.Number) and key == key:  # noqa: PLR0124 - but for NaN, whose hash is its address
+        return b"n" + str(hash(key)).encode()  # Python hashes numbers alike in every process
     if isinstance(key, tuple):
         return b"(" + b",".join(_canonical(part) for part in key) + b")"
+    if isinstance(key, frozenset):
+        return b"{" + b",".join(sorted(_canonical(part) for part in key)) + b"}"
+    if dataclasses.is_dataclass(key):
+        return b"d" + _canonical(tuple(getattr(key, field.name) for field in dataclasses.fields(key) if field.compare))
     return pickle.dumps(key, protocol=4)
 
 

@@ -17,7 +17,7 @@ import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.ProcessingTimeTrigger
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.util.ThreadUtils
+import org.apache.spark.util.{ThreadUtils, Utils}
 
 /**
  * The driver's side: asks the Python planner, checks its answer, remembers it. Whatever fails here leaves the query as it
@@ -26,6 +26,7 @@ import org.apache.spark.util.ThreadUtils
 object Lever extends Logging {
   val RddName = "tailrace-lever:"
   private val RememberedMax = 64
+  private val RunsMax = 1024
   private val json = new ObjectMapper()
   private val failed = new JLinkedHashMap[String, AtomicLong]()
   private val remembered = new JLinkedHashMap[String, String]() {
@@ -39,7 +40,11 @@ object Lever extends Logging {
   @volatile private var timeoutMs = 1000L
   @volatile private var listener: LeverListener = _
 
-  def enabled: Boolean = planner != null
+  /** A context that was stopped and replaced in the same JVM does not hand Lever on to its successor. */
+  def enabledIn(context: SparkContext): Boolean = {
+    val current = listener
+    planner != null && current != null && current.context == context
+  }
 
   def enable(context: SparkContext, function: JFunction[String, String], planTimeoutMs: Long): Unit = synchronized {
     if (listener == null || listener.context != context) {
@@ -85,7 +90,7 @@ object Lever extends Logging {
   def place(session: SparkSession, scan: LeverScanExec, partitions: Array[Partition]): Option[Seq[LeverPartition]] = {
     val units = Units.of(scan.child, partitions.toSeq, scan.fixed.nonEmpty)
     val executors = alive(session.sparkContext)
-    if (units.isEmpty || executors.isEmpty || !enabled) return None
+    if (units.isEmpty || executors.isEmpty || !enabledIn(session.sparkContext)) return None
     val stream = Option(session.sharedState.activeStreamingQueries.get(UUID.fromString(scan.query)))
     stream.foreach(waitAtMostOneTrigger(session.sparkContext, _))
     val log = stream.map(new PlanLog(session, _))
@@ -107,11 +112,16 @@ object Lever extends Logging {
 
   /** The first batch of a run may be one that an earlier run planned and did not commit: it is split as it was then. */
   private def recall(scan: LeverScanExec, log: Option[PlanLog], stream: Option[StreamExecution]): Unit =
-    stream.map(_.runId).filter(run => runs.synchronized(runs.add(run))).foreach { _ =>
+    stream.map(_.runId).filter(isNew).foreach { _ =>
       log.foreach(_.read(scan.batch).foreach { case (key, answer) =>
         remembered.synchronized(remembered.put(key, answer))
       })
     }
+
+  private def isNew(run: UUID): Boolean = runs.synchronized {
+    if (runs.size > RunsMax) runs.clear()
+    runs.add(run)
+  }
 
   private def triggerMs(stream: StreamExecution): Option[Long] = stream.trigger match {
     case ProcessingTimeTrigger(intervalMs) if intervalMs > 0 => Some(intervalMs)
@@ -136,7 +146,7 @@ object Lever extends Logging {
     }
     context.statusStore.executorList(activeOnly = true)
       .filter(each => each.id != SparkContext.DRIVER_IDENTIFIER && !each.isExcluded && active(each.id))
-      .map(each => each.id -> (each.hostPort.split(":").head, math.max(1, each.maxTasks))).toMap
+      .map(each => each.id -> (Utils.parseHostPort(each.hostPort)._1, math.max(1, each.maxTasks))).toMap
   }
 
   private def request(scan: LeverScanExec, units: Seq[SourceUnit], executors: Map[String, (String, Int)]): String = {
@@ -169,6 +179,10 @@ object Lever extends Logging {
   /** Every unit must be covered exactly once; anything else would lose or double rows, so it is refused. */
   private def checked(scan: LeverScanExec, units: Seq[SourceUnit], answer: JsonNode,
       executors: Map[String, (String, Int)]): Option[Seq[LeverPartition]] = {
+    if (answer.isObject) {
+      report(s"the planner failed: ${answer.path("error").asText}")
+      return None
+    }
     val pieces = answer.elements.asScala.toSeq.map { piece =>
       (piece.get(0).asText, piece.get(1).elements.asScala.toSeq.map(r => (r.get(0).asInt, r.get(1).asLong, r.get(2).asLong)))
     }

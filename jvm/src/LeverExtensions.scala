@@ -27,11 +27,13 @@ case class LeverRule(session: SparkSession) extends Rule[SparkPlan] {
     val context = session.sparkContext
     val query = context.getLocalProperty("sql.streaming.queryId")
     val batch = context.getLocalProperty("streaming.sql.batchId")
-    if (!Lever.enabled || query == null || batch == null) plan else wrap(plan, "", query, batch.toLong)
+    if (!Lever.enabledIn(context) || query == null || batch == null) plan else wrap(plan, "", query, batch.toLong)
   }
 
   private def wrap(plan: SparkPlan, fixed: String, query: String, batch: Long): SparkPlan = plan match {
     case done: LeverScanExec => done
+    // Tasks of real-time mode run for as long as the query; there is no batch to split.
+    case live if live.nodeName.contains("RealTime") => live
     case source: StreamSourceAwareSparkPlan if source.getStream.isDefined && source.children.isEmpty =>
       val kept = if (source.outputOrdering.nonEmpty) "the source reports an order" else fixed
       LeverScanExec(source, query, batch, kept)

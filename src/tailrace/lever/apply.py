@@ -77,9 +77,12 @@ class _Callback:
         self._decide = decide
 
     def apply(self, request: str) -> str:
-        """Answer one request; what is raised here becomes the reason the shim reports."""
-        pieces = self._decide(msgspec.json.decode(request, type=Request))
-        return msgspec.json.encode([[piece.executor, piece.ranges] for piece in pieces]).decode()
+        """Answer one request; what is raised becomes the reason that the shim reports."""
+        try:
+            pieces = self._decide(msgspec.json.decode(request, type=Request))
+            return msgspec.json.encode([[piece.executor, piece.ranges] for piece in pieces]).decode()
+        except Exception as error:  # noqa: BLE001  a planner may fail in any way; the query must not
+            return json.dumps({"error": f"{type(error).__name__}: {error}"[:200]})
 
     class Java:
         """Tells Py4J which interface this object has."""

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from dataclasses import asdict, dataclass, replace
@@ -209,6 +210,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--plots", type=Path, help="write plots into this folder (needs matplotlib)")
     parser.add_argument("--cases", nargs="*", default=(), choices=[*CASES], help="these cases only")
     options = parser.parse_args(arguments)
+    # A polite end must not leave a cluster behind, let alone stopped processes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     rows = run(quick=options.quick, cases=options.cases, plots=options.plots)
     for row in rows:
         bar = "" if row["bar"] is None else f"  bar {row['bar']} {'ok' if row['ok'] else 'MISSED'}"

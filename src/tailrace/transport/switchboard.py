@@ -151,9 +151,11 @@ class Switchboard:
         self._selector.register(line, selectors.EVENT_READ, _CONTROL)
 
     def cut_off_silent(self) -> None:
-        """Close connections that have not proved themselves in time."""
+        """Close connections that have not proved themselves in time, and open those again that broke."""
         for connection in [each for each in self._incoming if each.expired]:
             self._drop(connection)
+        for link in self._links.values():
+            link.mend()
 
     def watch(self, connection: StreamConnection, thing: object, wants_write: bool) -> None:
         """Ask to be told when a connection can be read, and written if it has something to write."""
@@ -249,6 +251,13 @@ class _Link:
                 self.kind = "uds"
             return
         self._board.watch(self._connection, self, wants_write=True)
+
+    def mend(self) -> None:
+        """Open a broken connection without waiting for something to send: the peer must learn what was lost."""
+        if self._connection is not None and self._connection.expired:
+            self._lose()
+        if self._connection is None and self._broken:
+            self._open()
 
     def progress(self, events: int) -> None:
         """The socket can be read or written."""

@@ -121,7 +121,9 @@ class WorkerBrain:
         )  # fmt: skip
         self.tasks = build_tasks(self.program, site)
         self._sources = [task for task in self.tasks if task.source is not None]
-        self._post = PostOffice(self.slot, self.attempt, self._send, settings.batch_max)
+        self._post = PostOffice(
+            self.slot, self.attempt, self._send, settings.batch_max, settings.frame_bytes_max
+        )  # fmt: skip
         self._inbound = {
             number: (task, channel)
             for task in self.tasks

@@ -16,6 +16,7 @@ from tailrace.transport import codec, wire
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.batch import Batch
     from tailrace.sending.outbox import Outbox
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -23,19 +24,26 @@ _encode = msgspec.msgpack.Encoder().encode
 #: A frame aims at no more bytes than this, so that rings and sockets keep moving.
 FRAME_BYTES_AIM = 128 * 1024
 ACKS_PER_FRAME_MAX = 4096
+#: A message of more bytes is closed and another one begun.
+MESSAGE_BYTES_AIM = 1024 * 1024
 
 
 class PostOffice:
     """What this worker sends to the others."""
 
-    def __init__(self, slot: int, attempt: int, send: Callable[[int, bytes], bool], batch_max: int) -> None:
+    def __init__(
+        self, slot: int, attempt: int, send: Callable[[int, bytes], bool], batch_max: int, message_bytes_max: int
+    ) -> None:
         self.slot = slot
         self.sent_bytes = 0
         self.sent_messages = 0
         self._head = wire.message_head(slot, attempt)
         self._send = send
         self._batch_max = batch_max
-        self._frames: dict[int, list[bytes]] = {}
+        self._message_bytes_max = message_bytes_max
+        #: Per peer the parts of each message; the last one still grows.
+        self._frames: dict[int, list[list[bytes]]] = {}
+        self._growing_bytes: dict[int, int] = {}
         self._stuck: dict[int, deque[bytes]] = {}
         self._held: set[int] = set()
         self._acks: dict[int, tuple[list[int], list[int], list[int]]] = {}
@@ -84,10 +92,27 @@ class PostOffice:
         while box.values and box.room > 0:
             per_value = self._value_bytes.get(box.channel, 64.0)
             batch = box.take(max(1, min(self._batch_max, box.room, int(FRAME_BYTES_AIM / per_value))))
-            payload = codec.encode_batch(batch)
-            self._value_bytes[box.channel] = 0.5 * per_value + 0.5 * len(payload) / len(batch)
-            box.bytes_sent += len(payload)
-            self._frame(box.slot, wire.DATA, box.channel, box.serial, payload)
+            payloads = self._encode(batch)
+            size = sum(map(len, payloads))
+            self._value_bytes[box.channel] = 0.5 * per_value + 0.5 * size / len(batch)
+            box.bytes_sent += size
+            for payload in payloads:
+                self._frame(box.slot, wire.DATA, box.channel, box.serial, payload)
+
+    def _encode(self, batch: Batch) -> list[bytes]:
+        """Encode a batch, in parts where it would be too long for one message."""
+        payload = codec.encode_batch(batch)
+        found = len(payload) + wire.MESSAGE_HEAD_BYTES + wire.FRAME_HEAD_BYTES
+        if found <= self._message_bytes_max:
+            return [payload]
+        first, rest = batch.split(max(1, len(batch) // 2))
+        if rest is None:
+            raise wire.WireError(
+                f"What one tuple gives to one task must fit into {self._message_bytes_max} bytes; found {found} bytes "
+                f"in {len(batch)} value(s).",
+                "Raise the setting frame_bytes_max, or emit less per tuple.",
+            )
+        return self._encode(first) + self._encode(rest)
 
     def end(self, box: Outbox) -> None:
         """Say that nothing more comes on a channel."""
@@ -99,11 +124,13 @@ class PostOffice:
         self._frame(box.slot, wire.RESYNC, box.channel, box.serial, box.sent.to_bytes(8, "little"))
 
     def _frame(self, slot: int, kind: int, channel: int, serial: int, payload: bytes) -> None:
-        frames = self._frames.get(slot)
-        if frames is None:
-            frames = self._frames[slot] = [self._head]
-        frames.append(wire.frame_head(kind, channel, serial, len(payload)))
-        frames.append(payload)
+        messages = self._frames.setdefault(slot, [])
+        size = wire.FRAME_HEAD_BYTES + len(payload)
+        if not messages or self._growing_bytes[slot] + size > min(MESSAGE_BYTES_AIM, self._message_bytes_max):
+            messages.append([self._head])
+            self._growing_bytes[slot] = wire.MESSAGE_HEAD_BYTES
+        self._growing_bytes[slot] += size
+        messages[-1] += (wire.frame_head(kind, channel, serial, len(payload)), payload)
 
     def _frame_acks(self) -> None:
         for slot, (roots, incs, xors) in self._acks.items():
@@ -113,7 +140,7 @@ class PostOffice:
         self._acks.clear()
 
     def post(self, *, acks: bool) -> None:
-        """Hand all gathered frames to the transport, one message per peer."""
+        """Hand all gathered frames to the transport, one message per peer unless it grew too long."""
         if acks and self._acks:
             self._frame_acks()
         if self._stuck:
@@ -121,14 +148,17 @@ class PostOffice:
         if not self._frames:
             return
         for slot in [slot for slot in self._frames if slot not in self._held]:
-            message = b"".join(self._frames.pop(slot))
-            self.sent_bytes += len(message)
-            self.sent_messages += 1
-            waiting = self._stuck.get(slot)
-            if waiting is not None:
-                waiting.append(message)
-            elif not self._send(slot, message):
-                self._stuck[slot] = deque((message,))
+            for parts in self._frames.pop(slot):
+                self._hand_over(slot, b"".join(parts))
+
+    def _hand_over(self, slot: int, message: bytes) -> None:
+        self.sent_bytes += len(message)
+        self.sent_messages += 1
+        waiting = self._stuck.get(slot)
+        if waiting is not None:
+            waiting.append(message)
+        elif not self._send(slot, message):
+            self._stuck[slot] = deque((message,))
 
     def _retry(self) -> None:
         for slot in list(self._stuck):

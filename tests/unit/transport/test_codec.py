@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import enum
 import threading
 from collections import namedtuple
@@ -98,7 +98,7 @@ Point = namedtuple("Point", "x y")  # noqa: PYI024 - the untyped kind, on purpos
 @dataclass(frozen=True)
 class Order:
     item: str
-    when: datetime.date
+    when: dt.date
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ class Order:
         Level.LOW,
         Name("n"),
         Point(1, 2),
-        Order("tea", datetime.date(2026, 1, 2)),
+        Order("tea", dt.date(2026, 1, 2)),
         (Level.LOW, "a"),
         (Name("n"), 1),
         (),
@@ -116,7 +116,7 @@ class Order:
         bytearray(b"x"),
         frozenset({1}),
         1 + 2j,
-        datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc),
+        dt.datetime(2026, 1, 2, tzinfo=dt.timezone.utc),
     ],
 )
 def test_subclasses_and_rarer_types_are_not_flattened(value):

@@ -41,7 +41,7 @@ class Histogram:
         """Count values in; a negative one (a clock was set) counts as zero."""
         if values:
             count_buckets(self.counts, values)
-            self.total += sum(values)
+            self.total += sum(values) if min(values) >= 0 else sum(value for value in values if value > 0)
             self.most = max(self.most, max(values))  # noqa: PLW3301 - a star would copy the list
 
     def add_many(self, value: int, count: int) -> None:
@@ -50,7 +50,7 @@ class Histogram:
         count_buckets(single, [value])
         for bucket in single:
             self.counts[bucket] = self.counts.get(bucket, 0) + count
-        self.total += value * count
+        self.total += max(value, 0) * count
         self.most = max(self.most, value)
 
     def as_dict(self) -> dict[str, object]:

@@ -216,7 +216,7 @@ class WorkerBrain:
         self._enqueue(task)
 
     def on_reconnect(self, slot: int) -> None:
-        """A broken connection to a living peer is back: say again what was sent and taken, so no one waits for a loss."""
+        """A broken connection to a living peer is back: say again what was sent and taken, for some of it was lost."""
         for box in self._outbound.values():
             if box.slot == slot:
                 self._post.resync(box)

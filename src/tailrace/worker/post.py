@@ -60,7 +60,7 @@ class PostOffice:
         return sum(len(roots) for roots, _, _ in self._acks.values())
 
     def hold(self, slot: int) -> None:
-        """Forget what was on its way to a slot's old worker; what is filed from now on waits for the new one to open."""
+        """Forget what was on its way to a slot's old worker; what is filed from now on waits for the new one."""
         self._held.add(slot)
         self._acks.pop(slot, None)
         self._frames.pop(slot, None)

@@ -57,10 +57,12 @@ def _log_file(*, debug: bool) -> Iterator[IO[bytes] | None]:
 
 
 def _started(workers: int, master: str | None, log: IO[bytes] | None) -> Any:
-    from tailrace.spark.session import embedded, spark_session  # noqa: PLC0415
+    from tailrace.spark.session import LIGHT, embedded, spark_session  # noqa: PLC0415
 
     try:
-        return embedded(workers, log) if master is None else spark_session(master=master, log=log)
+        if master is None:
+            return embedded(workers, log)
+        return spark_session(master=master, config=LIGHT if master.startswith("local") else {}, log=log)
     except StartError:
         raise
     except Exception as error:

@@ -47,7 +47,7 @@ def say(console: Console, text: str) -> None:
 
 def watch(query: Query, console: Console, show: Callable[[Progress], None], every_s: float) -> End:
     """Show each new report until the query ends; raises what made it fail."""
-    shown = 0
+    shown = 1  # the first is written as the query starts and has nothing in it
     try:
         while not query.awaitTermination(every_s):
             progress = query.lastProgress

@@ -33,6 +33,13 @@ _QUIET: dict[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: For JVMs on this machine that only host workers: with the small compiler and collector all three of a local-cluster
+#: started for 18 s of CPU time instead of 34 s, and they have nothing to do afterwards that the large ones speed up.
+LIGHT: dict[str, str] = {
+    "spark.driver.extraJavaOptions": _JVM_OPTIONS,
+    "spark.executor.extraJavaOptions": _JVM_OPTIONS,
+}
 _EXECUTOR_MIB = 1024
 _EXECUTORS = 2
 _JVM_END_S = 10.0
@@ -96,6 +103,7 @@ def embedded(workers: int, log: IO[bytes] | None = None) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
     config = {
         **_QUIET,
+        **LIGHT,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": f"{_EXECUTOR_MIB}m",

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from . import plan as times
+from .arms.engine import TASKS, WORKERS
 from .contest import PROCESSES, TRACKED, UNTRACKED, Contest
-from .flows import values_of
-from .inside import words_crossing
-from .peers.work import split
+from .inside import crossing_share
 from .sustain import sustainable_rate
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from tailrace.metrics.histogram import Histogram
 
     from .arms.base import Arm, Window
+    from .arms.bytewax import BytewaxArm
     from .arms.engine import EngineArm
     from .pace import Pace
     from .plan import Plan
@@ -74,21 +74,22 @@ def compare(kind: str, plan: Plan, pace: Pace, only: str | None = None) -> Found
         found.peer_missing, found.peer_version = contest.peer_missing, contest.peer_version
         pace.step("Starting Spark and the first query", times.SPARK_S + times.OPEN_S)
         tracked = contest.engine(TRACKED)
-        _look_at_crossing(kind, tracked, found)
         if wanted(only, TRACKED):
             _saturated(contest, tracked, plan, pace, found)
         _offered(contest, tracked, plan, pace, found, only)
+        _look_at_crossing(tracked, found)
         pace.step("Closing and checking results", times.OPEN_S)
         contest.finish()
     return found
 
 
-def _look_at_crossing(kind: str, arm: EngineArm, found: Found) -> None:
-    if kind == "wordcount" and arm.query is not None:
-        words = [word for sentence in values_of(kind) for word in split(sentence)]
-        found.crossing = words_crossing(arm.query, words)
+def _look_at_crossing(arm: EngineArm, found: Found) -> None:
+    progress = arm.query.lastProgress if arm.query is not None else None
+    if arm.kind == "wordcount" and progress is not None:
+        found.crossing = crossing_share(progress, "split", "count")
         found.notes.append(
-            f"{found.crossing:.0%} of the words cross workers; 1 source, 2 split, 2 count tasks, 3 workers."
+            f"{found.crossing:.1%} of the words cross workers; 1 source, {TASKS} split and {TASKS} count tasks "
+            f"on {WORKERS} workers."
         )
 
 
@@ -144,8 +145,7 @@ def _offered(contest: Contest, tracked: EngineArm, plan: Plan, pace: Pace, found
     for rate in rates:
         tracked.offer(rate, plan.offer_search_s)
         if peers:
-            best[rate] = _best_at(rate, peers, plan, pace)
-            found.notes.append(f"Bytewax at {rate:,}/s: best is {best[rate].name}, by p99 + p50 in a search.")
+            best[rate] = _best_at(rate, peers, plan, pace, found)
     for repeat in range(plan.repeats):
         for rate in rates:
             arms = [(TRACKED, tracked), *([(PEER, best[rate])] if peers else [])]
@@ -161,14 +161,17 @@ def _offered(contest: Contest, tracked: EngineArm, plan: Plan, pace: Pace, found
             found.sustained[PEER] = max(_sustained(arm, pace) for arm in set(best.values()) or peers[:1])
 
 
-def _best_at(rate: int, peers: Sequence[Arm], plan: Plan, pace: Pace) -> Arm:
-    """The setting with the shortest latencies at a rate."""
-    tails: dict[Arm, float] = {}
+def _best_at(rate: int, peers: Sequence[BytewaxArm], plan: Plan, pace: Pace, found: Found) -> BytewaxArm:
+    """The setting with the shortest latencies at a rate: the least sum of p50 and p99."""
+    shares: dict[BytewaxArm, tuple[float, float]] = {}
     for arm in peers:
         pace.step(f"Searching its best at {rate:,}/s: {arm.name}", plan.offer_search_s + times.OFFER_EXTRA_S)
         histogram = arm.offer(rate, plan.offer_search_s)
-        tails[arm] = histogram.percentile(0.99) + histogram.percentile(0.5)
-    return min(tails, key=lambda arm: tails[arm])
+        shares[arm] = histogram.percentile(0.5) * _MS_PER_NS, histogram.percentile(0.99) * _MS_PER_NS
+    best = min(shares, key=lambda arm: sum(shares[arm]))
+    shown = "; ".join(f"{arm.setup} {p50:.2f}/{p99:.2f} ms" for arm, (p50, p99) in shares.items())
+    found.notes.append(f"Bytewax at {rate:,}/s: best is {best.setup}. Searched (p50/p99): {shown}.")
+    return best
 
 
 def _sustained(arm: Arm, pace: Pace) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace.metrics.histogram import Histogram
-from tailrace.routing.fields import Fields
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from tailrace.coordinator.query import Query
 
@@ -30,23 +29,19 @@ def since(before: Histogram, now: Histogram) -> Histogram:
     return Histogram({bucket: count for bucket, count in counts.items() if count}, now.most, now.total - before.total)
 
 
-def crossing_share(placement: Sequence[Sequence[int]], src: int, dst: int, weights: Sequence[float]) -> float:
-    """Share of an edge's tuples that go to another worker.
+def crossing_share(progress: Mapping[str, Any], src: str, dst: str) -> float:
+    """Share of the tuples between two operators that went from one worker to another, by a progress report."""
+    worker_of = {(name, task["task"]): task["worker"] for task in progress["tasks"] for name in task["operators"]}
+    crossing = total = 0
+    for edge in progress["edges"]:
+        sender, receiver = _end(edge["from"]), _end(edge["to"])
+        if (sender[0], receiver[0]) == (src, dst):
+            total += edge["tuples"]
+            crossing += edge["tuples"] * (worker_of[sender] != worker_of[receiver])
+    return crossing / max(1, total)
 
-    Every task of stage ``src`` sends alike; ``weights`` are the shares that the tasks of stage ``dst`` get.
-    """
-    senders, receivers = placement[src], placement[dst]
-    crossing = sum(
-        weight for sender in senders for receiver, weight in zip(receivers, weights, strict=True) if sender != receiver
-    )
-    return crossing / (len(senders) * sum(weights))
 
-
-def words_crossing(query: Query, words: list[str]) -> float:
-    """Share of the words of a word count that go from one worker to another, by placement and key hash."""
-    program = query._program  # noqa: SLF001
-    by_head = {stage.head.name: stage for stage in program.plan.stages}
-    split, count = by_head["split"], by_head["count"]
-    chosen = Fields(None, count.tasks, program.settings.key_groups).choose(words, None)  # type: ignore[arg-type]
-    weights = [float(sum(task == at for task in chosen)) for at in range(count.tasks)]
-    return crossing_share(query._brain.placement, split.id, count.id, weights)  # noqa: SLF001
+def _end(text: str) -> tuple[str, int]:
+    """Take ``name[3]`` apart; ``others`` has no task."""
+    name, _, index = text.rpartition("[")
+    return (name, int(index.rstrip("]"))) if name else (text, -1)

@@ -15,13 +15,14 @@ from tailrace.config import Policy, Settings
 from tailrace.connect import sinks, sources
 from tailrace.coordinator.brain import CoordinatorBrain
 from tailrace.coordinator.deployment import deal_partitions
+from tailrace.metrics.histogram import Histogram
 from tailrace.topology.graph import Topology
 from tailrace.topology.plan import make_plan
 from tailrace.version import __version__
 from tailrace.worker.build import Program
 
 if TYPE_CHECKING:
-    from tailrace.topology.plan import Plan
+    from tailrace.topology.plan import Stage
 
 _NS_PER_S = 1_000_000_000
 _TICKS_PER_S = 20
@@ -41,32 +42,51 @@ def _registration(slot: int) -> protocol.Register:
     return protocol.Register(slot, 1, 1 + slot, str(slot), peer, __version__, platform.python_version())
 
 
-def _report(plan: Plan, placement: list[list[int]], slot: int, second: int) -> protocol.Report:
-    """What ``worker.snapshot`` would say for the tasks of one slot."""
-    rows: list[dict[str, Any]] = []
+def _latency() -> dict[str, object]:
+    return Histogram(dict.fromkeys(_BUCKETS, 25), 5_000_000, 1_000_000_000).as_dict()
+
+
+def _reports(program: Program, placement: list[list[int]], workers: int, second: int) -> list[protocol.Report]:
+    """What ``worker.snapshot`` of each worker would say: every task busy, every edge in use."""
+    plan, edges_max = program.plan, program.settings.edges_reported_max
+    found = [
+        protocol.Report(
+            {"tasks": [], "edges": [], "sent_bytes": 1_000_000 * second, "sent_messages": 1000 * second}, {}
+        )
+        for _ in range(workers)
+    ]
     for stage in plan.stages:
-        for task, where in enumerate(placement[stage.id]):
-            if where == slot:
-                row: dict[str, Any] = {
-                    "stage": stage.id,
-                    "operators": [spec.name for spec in stage.operators],
-                    "task": task,
-                    "mode": "inline",
-                    "in": 10_000 * second,
-                    "out": 10_000 * second,
-                    "busy_ns": 500_000_000 * second,
-                    "outbox": 10,
-                    "skipped": 0,
-                    "inbox": 20,
-                    "inbox_most": 200,
-                    "waited_ns": 1_000_000 * second,
-                }
-                if stage.is_source:
-                    latency = {"counts": dict.fromkeys(_BUCKETS, 25), "most": 5_000_000, "total": 1_000_000_000}
-                    row |= {"read": 1000 * second, "pending": 5, "completed": 1000 * second, "replays": 0}
-                    row["latency"] = latency
-                rows.append(row)
-    return protocol.Report({"tasks": rows, "sent_bytes": 1_000_000 * second, "sent_messages": 1000 * second}, {})
+        for task, slot in enumerate(placement[stage.id]):
+            found[slot].snapshot["tasks"].append(_task_row(stage, task, second))
+            for edge in plan.outputs[stage.id]:
+                receivers = plan.stages[edge.dst_stage].tasks
+                rows = [[edge.id, task, to, 100 * second, 1000 * second] for to in range(min(receivers, edges_max))]
+                rest = [[-1, -1, -1, 100 * second, 1000 * second]] if receivers > edges_max else []
+                found[slot].snapshot["edges"] += rows + rest
+    return found
+
+
+def _task_row(stage: Stage, task: int, second: int) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "stage": stage.id,
+        "task": task,
+        "mode": "inline",
+        "in": 10_000 * second,
+        "out": 10_000 * second,
+        "busy_ns": 500_000_000 * second,
+        "cpu_ns": 400_000_000 * second,
+        "outbox": 10,
+        "skipped": 0,
+    }
+    if stage.is_source:
+        return row | {
+            "read": 1000 * second,
+            "pending": 5,
+            "completed": 1000 * second,
+            "replays": 0,
+            "complete": _latency(),
+        }
+    return row | {"inbox": 20, "inbox_most": 200, "waited_ns": 1_000_000 * second, "latency": _latency()}
 
 
 def coordinator_cores(workers: int, seconds: int = 5) -> float:
@@ -82,7 +102,7 @@ def coordinator_cores(workers: int, seconds: int = 5) -> float:
             brain.on_message(slot, slot, message(slot), now_ns)
     brain.out.clear()
     reports = [
-        [protocol.encode(_report(program.plan, brain.placement, slot, second)) for slot in range(workers)]
+        [protocol.encode(report) for report in _reports(program, brain.placement, workers, second)]
         for second in range(1, seconds + 1)
     ]
     began_s = time.process_time()

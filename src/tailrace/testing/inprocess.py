@@ -6,6 +6,7 @@ for tests that look in between, move the clock, or lose a worker on purpose.
 
 from __future__ import annotations
 
+import logging
 import platform
 import random
 from collections import deque
@@ -235,7 +236,9 @@ class InProcess:
 
     def _hand_to_sinks(self) -> None:
         while self.brain.logs:
-            self.logs.append(self.brain.logs.popleft())
+            line = self.brain.logs.popleft()
+            self.logs.append(line)
+            logging.getLogger(f"tailrace.operator.{line.operator}").log(line.level, "[task %d] %s", line.task, line.text)
         while self.brain.received:
             name, values = self.brain.received.popleft()
             self._collected[name].extend(values.values if isinstance(values, Written) else values)

@@ -1,6 +1,6 @@
-"""A worker without a process: a real WorkerBrain whose mail goes through queues in memory and whose user code runs inline.
+"""A worker without a process: a real WorkerBrain with queues in memory for its mail, and user code run inline.
 
-``inprocess`` gives each cell its turns; how much of its mail a cell takes in per turn is drawn from the run's random source.
+``inprocess`` gives each cell its turns; how much mail a cell takes in per turn comes from the run's random source.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Cell:
         def emit_to_driver(values: Any) -> None:
             self.brain.to_driver(spec.name, task, codec.dumps(values))
 
-        logger = logging.Logger(f"tailrace.operator.{spec.name}.{task}", logging.INFO)
+        # Not getLogger: the logger is this cell's own, and goes with it.
+        logger = logging.Logger(f"tailrace.operator.{spec.name}.{task}", logging.INFO)  # noqa: LOG001
         logger.addHandler(_ToOrders(self.brain, spec.name, task))
         return TaskContext(spec.name, task, tasks, "in-process", logger, self._clock, emit_to_driver)
 

@@ -1,7 +1,7 @@
 """A source that a test feeds by hand and a sink that remembers which task wrote what.
 
-In process both are the test's own objects, shared by all tasks, so a test may feed, fail and look while a query runs. Under
-another host workers get a copy: the source then holds what had been fed before the start, and the sink reports to the driver.
+In process the source is the test's own object, shared by all tasks, so a test may feed and fail it while a query runs.
+Under another host workers get a copy that holds what had been fed before the start. The sink reports to the driver.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _here: weakref.WeakValueDictionary[str, TestSource] = weakref.WeakValueDictionar
 class TestSource(Source[Any]):
     """Gives what the test feeds it; offsets count from 0 within each partition.
 
-    It ends when all was read, or with ``open_ended=True`` when ``end`` was called and all was read. ``opened`` lists the
-    (partition, offset) of every opening and ``committed`` the low-water mark of each partition.
+    It ends when all was read; with ``open_ended=True`` not before ``end`` was called. ``opened`` lists the (partition,
+    offset) of every opening, and ``committed`` has the low-water mark of each partition.
     """
 
     __test__ = False  # not a test case, whatever pytest thinks of its name

@@ -1,7 +1,7 @@
 """A whole query in one thread: the real brains of coordinator and workers, queues in memory, a clock moved by hand.
 
-No socket, no thread, no process; the same seed gives the same interleaving. ``run`` takes a flow to its end; ``InProcess`` is
-for tests that look in between, move the clock, or lose a worker on purpose.
+No socket, no thread, no process; the same seed gives the same interleaving. ``run`` takes a flow to its end;
+``InProcess`` is for tests that look in between, move the clock, or lose a worker on purpose.
 """
 
 from __future__ import annotations
@@ -238,7 +238,9 @@ class InProcess:
         while self.brain.logs:
             line = self.brain.logs.popleft()
             self.logs.append(line)
-            logging.getLogger(f"tailrace.operator.{line.operator}").log(line.level, "[task %d] %s", line.task, line.text)
+            logging.getLogger(f"tailrace.operator.{line.operator}").log(
+                line.level, "[task %d] %s", line.task, line.text
+            )
         while self.brain.received:
             name, values = self.brain.received.popleft()
             self._collected[name].extend(values.values if isinstance(values, Written) else values)

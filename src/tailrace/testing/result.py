@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class Result:
     """A finished run.
 
-    ``collected`` has the values of every sink that sends to the driver (``collect``, ``TestSink``; ``console`` as text), in
-    order of arrival. ``progress`` lists the progress reports, the last one written at the end; ``counters`` sums that one
-    up. ``logs`` are the lines that operators logged.
+    ``collected`` has the values of every sink that sends to the driver (``collect``, ``TestSink``; ``console`` as
+    text), in order of arrival. ``progress`` lists the progress reports, the last one written at the end; ``counters``
+    sums that one up. ``logs`` are the lines that operators logged.
     """
 
     collected: dict[str, list[Any]]
@@ -33,7 +33,7 @@ class Result:
             return next(iter(self.collected.values()))
         if sink_name not in self.collected:
             raise UnknownSinkError(
-                f"The topology has the sinks {', '.join(map(repr, self.collected))}; values were asked of {sink_name!r}.",
+                f"The topology has the sinks {', '.join(map(repr, self.collected))}; found {sink_name!r} asked for.",
                 nearest(str(sink_name), self.collected),
             )
         return self.collected[sink_name]

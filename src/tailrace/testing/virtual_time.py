@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Context
 
     from tailrace.clock import Clock
     from tailrace.worker.task import Work
@@ -36,9 +37,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Tell the clock's time in seconds."""
         return self._virtual.now_ns() / _NS_PER_S
 
-    def call_at(self, when: float, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> asyncio.TimerHandle:
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
         """Set a timer, and note it so that the runner knows how far to move the clock."""
-        handle = super().call_at(when, callback, *args, **kwargs)
+        handle = super().call_at(when, callback, *args, context=context)
         self._timers_set += 1
         heapq.heappush(self._timers, (when, self._timers_set, handle))
         return handle

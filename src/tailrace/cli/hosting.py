@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
 import sys
 import tempfile
 from collections import deque
@@ -40,9 +39,12 @@ def hosted(workers: int, master: str | None, *, debug: bool) -> Iterator[Any]:
             _show_end_of(log)
             raise
         finally:
-            if spark is not None:
-                end_embedded(spark)
-            end_jvm()
+            with contextlib.suppress(
+                Exception
+            ):  # a JVM that died has nothing left to stop, and the reason is on its way
+                if spark is not None:
+                    end_embedded(spark)
+                end_jvm()
 
 
 @contextlib.contextmanager
@@ -71,9 +73,6 @@ def _started(workers: int, master: str | None, log: IO[bytes] | None) -> Any:
             f"Spark did not start on {master or 'this machine'}: {lines[0][:_REASON_CHARS_MAX]}",
             "Look at what Spark printed; tailrace --debug shows all of it, tailrace doctor what it needs.",
         ) from error
-    finally:
-        # PySpark's own handler cancels all jobs, the one that hosts the workers included: nothing could drain then.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _show_end_of(log: IO[bytes] | None) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tailrace.errors import TailraceError
 from tailrace.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EXIT_UNEXPECTED = 70
 _DEBUG = "--debug"
@@ -99,9 +102,15 @@ def place(ctx: typer.Context) -> None:
     """Show where a policy would place the tasks of a topology."""
     from tailrace.placement.cli import place as place_tasks  # noqa: PLC0415
 
-    mounted = _plain_typer()
-    mounted.command()(place_tasks)
-    mounted(args=ctx.args, prog_name="tailrace place")
+    _hand_over("place", place_tasks, ctx.args)
+
+
+@app.command(context_settings=_HANDED_OVER)
+def bench(ctx: typer.Context) -> None:
+    """Measure Tailrace beside its baselines."""
+    from tailrace.bench.cli import bench as measure  # noqa: PLC0415
+
+    _hand_over("bench", measure, ctx.args)
 
 
 @app.command(context_settings=_HANDED_OVER)
@@ -114,14 +123,10 @@ def lever(ctx: typer.Context) -> None:
     mounted(args=["lever", *ctx.args], prog_name="tailrace")
 
 
-@app.command(context_settings=_HANDED_OVER)
-def bench(ctx: typer.Context) -> None:
-    """Measure Tailrace beside its baselines."""
-    from tailrace.bench.cli import bench as run_bench  # noqa: PLC0415
-
+def _hand_over(name: str, command: Callable[..., None], args: list[str]) -> None:
     mounted = _plain_typer()
-    mounted.command()(run_bench)
-    mounted(args=ctx.args, prog_name="tailrace bench")
+    mounted.command()(command)
+    mounted(args=args, prog_name=f"tailrace {name}")
 
 
 def _plain_typer() -> typer.Typer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def say(console: Console, text: str) -> None:
 
 def watch(query: Query, console: Console, show: Callable[[Progress], None], every_s: float) -> End:
     """Show each new report until the query ends; raises what made it fail."""
+    # PySpark's own handler cancels all jobs, the one that hosts the workers included: nothing could drain then.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     shown = 1  # the first is written as the query starts and has nothing in it
     try:
         while not query.awaitTermination(every_s):

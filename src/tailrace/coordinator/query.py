@@ -145,8 +145,7 @@ class Query:
         self._hand_to_sinks()
         for action in self._on_end:
             action()
-        for listener in self._listeners:
-            listener.onQueryTerminated(self, self._brain.error)
+        self._tell_listeners(lambda listener: listener.onQueryTerminated(self, self._brain.error))
         self._finished.set()
 
     def on_end(self, action: Callable[[], None]) -> None:
@@ -165,13 +164,19 @@ class Query:
         self._hand_to_sinks()
         if not self._was_running and self._brain.state == "running":
             self._was_running = True
-            for listener in self._listeners:
-                listener.onQueryStarted(self)
+            self._tell_listeners(lambda listener: listener.onQueryStarted(self))
         progress = self.lastProgress
         if progress is not None and progress["sequence"] != self._seen_progress:
             self._seen_progress = progress["sequence"]
-            for listener in self._listeners:
-                listener.onQueryProgress(self, progress)
+            self._tell_listeners(lambda listener: listener.onQueryProgress(self, progress))
+
+    def _tell_listeners(self, tell: Callable[[QueryListener], None]) -> None:
+        """Tell all listeners; one that raises is logged and ends neither the query nor the telling."""
+        for listener in list(self._listeners):
+            try:
+                tell(listener)
+            except Exception:
+                _log.exception("a listener of query %s failed", self.name)
 
     def _hand_to_sinks(self) -> None:
         """Give the user's own sink objects what their tasks sent to the driver."""

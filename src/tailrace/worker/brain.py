@@ -267,7 +267,7 @@ class WorkerBrain:
         for _ in range(len(self._ready)):
             task = self._ready.popleft()
             task.queued = False
-            if task.in_flight >= task.pieces_max or task.closed:
+            if task.in_flight >= task.pieces_max or task.closed or self._tick_due(task):
                 continue  # comes back when a piece of its work does
             inbox = task.inbox
             if inbox:
@@ -341,17 +341,13 @@ class WorkerBrain:
                 return self._issue(ReadWork(task, *found, records_max if task.mode == "inline" else min(room, 64)))
         return None
 
+    def _tick_due(self, task: Task) -> bool:
+        return task.next_tick_ns is not None and not task.closing and self.clock.now_ns() >= task.next_tick_ns
+
     def _tick_work(self) -> Work | None:
-        now_ns = self.clock.now_ns()
         for task in self._ticking:
-            if (
-                task.next_tick_ns is not None
-                and now_ns >= task.next_tick_ns
-                and not task.in_flight
-                and not task.closing
-            ):
-                task.next_tick_ns = now_ns + int((task.chain.tick_every_s or 1.0) * _NS_PER_S)
-                return self._issue(TickWork(task, now_ns / _NS_PER_S))
+            if not task.in_flight and self._tick_due(task):
+                return self._issue(TickWork(task, self.clock.now_ns() / _NS_PER_S))
         return None
 
     def _close_work(self, task: Task) -> Work:
@@ -433,6 +429,8 @@ class WorkerBrain:
 
     def _emit_unanchored(self, task: Task, work: Work) -> None:
         """Emit what hangs on no root: it is delivered in order, but neither tracked nor sent again."""
+        if isinstance(work, TickWork):  # counted from its end, so that a long one leaves time for tuples
+            task.next_tick_ns = self.clock.now_ns() + int((task.chain.tick_every_s or 1.0) * _NS_PER_S)
         for edge, values, sizes in work.outputs:
             tracked = self.program.policy.tracked
             self._unanchored += 1

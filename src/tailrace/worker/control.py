@@ -75,9 +75,9 @@ class ControlLine:
 
     def poll(self) -> list[protocol.FromCoordinator]:
         """Messages that have come; raises when the coordinator is gone."""
-        self._connection.write()
-        self._drain()
         try:
+            self._connection.write()
+            self._drain()
             self._waiting += self._connection.read()
         except (ClosedError, OSError) as error:
             raise LeaseLostError("The coordinator is gone.", "The query ended or the driver died.") from error

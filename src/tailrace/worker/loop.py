@@ -77,7 +77,8 @@ class WorkerLoop:
             if self._calling is not calling:
                 return
             self._calling = None
-            calling.work.task.mode = "thread"
+            if calling.work.task.mode == "inline":  # the values of an awaited operator are still awaited
+                calling.work.task.mode = "thread"
             self._threads[calling.work.task] = TaskThread(self._returns, calling.work.task.name, start=False)
             self._start_loop()
 
@@ -133,8 +134,8 @@ class WorkerLoop:
             self._async = self._async or AsyncThread(self._returns)
             self._async.submit(work)
             return True
-        if task.mode == "thread":
-            thread = self._threads.get(task)
+        thread = self._threads.get(task)
+        if task.mode == "thread" or thread is not None:
             if thread is None:
                 thread = self._threads[task] = TaskThread(self._returns, task.name)
             thread.submit(work)

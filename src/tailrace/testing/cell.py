@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 #: Messages that may be under way from one worker to another; a full way pushes back, as a full ring does.
 MAIL_MESSAGES_MAX = 64
 _PIECES_PER_TURN_MAX = 8
+_SOON_S = 1.0
 
 
 class Cell:
@@ -115,6 +116,12 @@ class Cell:
         due_ns = self._clock.now_ns() + max(1, self.brain.wait_us()) * 1000
         timer_ns = self._awaited.next_timer_ns()
         return due_ns if timer_ns is None else min(due_ns, timer_ns)
+
+    @property
+    def waits_for_a_time(self) -> bool:
+        """Whether an awaited call sleeps, or a source knows that its next record is far off."""
+        sources = [task.source for task in self.brain.tasks if task.source is not None]
+        return self._awaited.next_timer_ns() is not None or any(source.wait_s() > _SOON_S for source in sources)
 
     def close(self) -> None:
         """Let go of what user code holds open."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tailrace.clock import Clock
     from tailrace.topology.operators import TaskContext
 
-_WAIT_S = 0.01
+_WAIT_S = 0.1
 
 #: Sources of this process by their key: a copy made in this process is the original.
 _here: weakref.WeakValueDictionary[str, TestSource] = weakref.WeakValueDictionary()

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _NS_PER_S = 1_000_000_000
 #: The clock moves at most so far at once, so that nothing timed is overstepped by much.
 _STEP_NS = 100_000_000
-#: A query in which nothing has moved for so long, on its own clock, is stuck.
-_STALL_S = 600.0
+#: A query in which nothing has moved for so long, on its own clock, is stuck; three replays at least.
+_STALL_S = 120.0
 
 
 def run(
@@ -95,6 +95,7 @@ class InProcess:
         self._collected: dict[str, list[Any]] = {name: [] for name in self._sinks}
         self._cells: dict[int, Cell] = {}
         self._to_coordinator: deque[tuple[int, int, bytes]] = deque()
+        self._stall_s = max(_STALL_S, 3 * policy.replay_timeout_s if policy.tracked else 0.0)
         self._lease_ns = int(self._program.settings.lease_s * _NS_PER_S)
         self._slots: dict[int, int] = {}
         self._connections = 0
@@ -119,6 +120,11 @@ class InProcess:
         self._until_quiet()
         self._raise_if_failed()
 
+    def turns(self, count: int) -> None:
+        """Give every worker so many turns, each of a little mail and a little work: to stop in the midst of things."""
+        for _ in range(count):
+            self._turn()
+
     def advance(self, seconds: float) -> None:
         """Move the clock, letting everything happen when it is due."""
         self._advance_to(self.clock.now_ns() + int(seconds * _NS_PER_S))
@@ -138,11 +144,11 @@ class InProcess:
         """Go on until all sources have ended and everything of theirs is complete."""
         still_since_ns, before = self.clock.now_ns(), -1
         while self.brain.state != "ended":
-            if self._moved() != before:
+            if self._moved() != before or any(cell.waits_for_a_time for cell in self._cells.values()):
                 still_since_ns, before = self.clock.now_ns(), self._moved()
-            elif self.clock.now_ns() - still_since_ns > _STALL_S * _NS_PER_S:
+            elif self.clock.now_ns() - still_since_ns > self._stall_s * _NS_PER_S:
                 raise StalledError(
-                    f"For {_STALL_S:.0f} s of its clock nothing has moved in the query.\n{self.explain()}",
+                    f"For {self._stall_s:.0f} s of its clock nothing has moved in the query.\n{self.explain()}",
                     "An open-ended TestSource ends with end(); an awaited call that never returns holds its query up.",
                 )
             self._advance_to(self._next_ns())

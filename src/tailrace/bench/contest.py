@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,8 @@ class Contest:
             self._say("Starting Spark")
             logging.getLogger("py4j").setLevel(logging.CRITICAL)
             self._spark = embedded(2 * WORKERS, self._log)
+            # PySpark's own handler cancels the jobs that host the workers: after Ctrl-C nothing could end in order.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         return SparkHost(self._spark, WORKERS, SETTINGS)
 
     @staticmethod
@@ -130,15 +133,9 @@ class Contest:
             stack.callback(self._log.close)
             stack.callback(self._end_spark)
             for arm in self.arms:
-                stack.callback(_close_quietly, arm)
+                stack.callback(arm.abort)
 
     def _end_spark(self) -> None:
         if self._spark is not None:
             end_embedded(self._spark)
             end_jvm()
-
-
-def _close_quietly(arm: Arm) -> None:
-    """After a failure: what went wrong first is what the user must hear of."""
-    with contextlib.suppress(Exception):
-        arm.close()

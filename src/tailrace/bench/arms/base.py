@@ -6,6 +6,7 @@ processes of our own are held still.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from abc import ABC, abstractmethod
@@ -77,7 +78,12 @@ class Arm(ABC):
 
     @abstractmethod
     def close(self) -> list[dict[str, int]]:
-        """End it and get what its sinks held; safe to call after a failure."""
+        """End it and get what its sinks held."""
+
+    def abort(self) -> None:
+        """End it after a failure: what went wrong first is what the user must hear of."""
+        with contextlib.suppress(Exception):
+            self.close()
 
     def resume(self) -> None:  # noqa: B027 - optional
         """Let it run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from tailrace.bench import inside
@@ -88,6 +89,12 @@ class EngineArm(Arm):
         now = inside.latency_so_far(self._running)
         found, self._before = inside.since(self._before, now), now
         return found
+
+    def abort(self) -> None:
+        """End it without finishing what is open."""
+        if self.query is not None:
+            with contextlib.suppress(Exception):
+                self.query.stop(now=True)
 
     def close(self) -> list[dict[str, int]]:
         """Drain and end; with tracking, every root must have come to its end by itself."""

@@ -38,30 +38,44 @@ class UnavailableError(Exception):
     """The jars cannot be had here."""
 
 
-def fetch(artifact, folder):
-    """Copy an artifact and what it needs into a folder."""
+def _maven(folder, *arguments):
     maven = shutil.which("mvn")
     if maven is None:
         raise UnavailableError("Maven is not installed")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pom.xml").write_text(POM.format(DEPENDENCY.format(*artifact.split(":"))))
-    command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime"]
+    command = [maven, "-q", "-B", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
-        raise UnavailableError(f"Maven cannot get {artifact}")
+        raise UnavailableError(f"Maven cannot get what is needed: {' '.join(arguments)}")
+
+
+def fetch(artifact, folder):
+    """Copy an artifact and what it needs into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pom.xml").write_text(POM.format(DEPENDENCY.format(*artifact.split(":"))))
+    _maven(folder, "dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime")
     return sorted((folder / "jars").glob("*.jar"))
 
 
 def connector(folder):
-    """The Kafka source of this Spark, or of the newest minor before it that is published."""
+    """The Kafka source of this Spark, or of the minor before it where this one's is not published."""
     major, minor = map(int, pyspark.__version__.split(".")[:2])
-    wanted = [pyspark.__version__, *(f"{major}.{older}.0" for older in range(minor, -1, -1))]
-    for version in dict.fromkeys(wanted):
+    older = [f"{major}.{number}.0" for number in range(minor, -1, -1)]
+    # Alone, not with what they need: that is Spark itself, which is there already.
+    _newest(folder, "org.apache.spark:spark-sql-kafka-0-10_2.13", [pyspark.__version__, *older[:2]])
+    # Only asked whether the broker wants tokens, which it does not; its interface has not changed since 4.0.
+    _newest(folder, "org.apache.spark:spark-token-provider-kafka-0-10_2.13", [pyspark.__version__, *older])
+    _newest(folder, "org.apache.kafka:kafka-clients", ["3.9.1"])
+    _newest(folder, "org.apache.commons:commons-pool2", ["2.12.1"])
+    return sorted(folder.glob("*.jar"))
+
+
+def _newest(folder, artifact, versions):
+    for version in dict.fromkeys(versions):
         with contextlib.suppress(UnavailableError):
-            jars = fetch(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}", folder / version)
-            known = ("kafka", "commons-pool2")
-            return [jar for jar in jars if any(name in jar.name for name in known)]
-    raise UnavailableError("Maven cannot get the Kafka source of Spark")
+            _maven(folder, "dependency:copy", f"-Dartifact={artifact}:{version}", f"-DoutputDirectory={folder}")
+            return
+    raise UnavailableError(f"Maven cannot get {artifact} of version {' or '.join(versions)}")
 
 
 @contextlib.contextmanager

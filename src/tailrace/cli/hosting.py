@@ -39,9 +39,8 @@ def hosted(workers: int, master: str | None, *, debug: bool) -> Iterator[Any]:
             _show_end_of(log)
             raise
         finally:
-            with contextlib.suppress(
-                Exception
-            ):  # a JVM that died has nothing left to stop, and the reason is on its way
+            # A JVM that died has nothing left to stop, and why it did is already on its way to the user.
+            with contextlib.suppress(Exception):
                 if spark is not None:
                     end_embedded(spark)
                 end_jvm()

@@ -14,7 +14,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test lint bench clean java moved
+.PHONY: help setup demo test lint bench stress clean java moved
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,8 +37,10 @@ lint: $(STAMP) ## ruff, mypy --strict and the import rules
 	$(BIN)/lint-imports
 
 bench: java $(STAMP) ## one benchmark against its baselines: make bench BENCH=wordcount
-	@test -d src/tailrace/bench || { echo "no benchmarks in this version: they will live in src/tailrace/bench"; exit 1; }
 	$(BIN)/tailrace bench $(BENCH) --quick
+
+stress: $(STAMP) ## the ring under full load, sanitizers, 1,000 kills and an exhaustive search; about 10 minutes
+	$(BIN)/python -m tests.stress.ring_stress
 
 clean: ## remove all that make built, .venv included
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

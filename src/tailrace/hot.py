@@ -33,9 +33,9 @@ def file_bundles_py(
 ) -> list[int]:
     """File every bundle under its destinations, in pieces of ``piece_max`` values at most.
 
-    The first destination that a bundle's values name is its first way, and so on. A lineage is derived from the way, not
-    from the destination, so that a replay that shuffle deals to other tasks still goes by the same names. Gives, per
-    bundle, the XOR of the lineages that its pieces were given.
+    The first destination that a bundle's values name is its first way, and so on. A lineage is derived from the way,
+    not from the destination, so that a replay that shuffle deals to other tasks still goes by the same names. Gives,
+    per bundle, the XOR of the lineages that its pieces were given.
     """
     pairs = iter(zip(dests, values, strict=True))
     xors = []

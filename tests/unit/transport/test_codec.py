@@ -37,6 +37,8 @@ def exactly(value):
         return type(value), [(exactly(key), exactly(each)) for key, each in value.items()]
     if isinstance(value, list | tuple):
         return type(value), [exactly(each) for each in value]
+    if isinstance(value, set):
+        return type(value), sorted(map(repr, value))
     return type(value), repr(value)
 
 

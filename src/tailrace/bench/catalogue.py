@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tailrace.errors import nearest
 
@@ -17,15 +16,14 @@ from .pace import Pace
 from .plan import FULL, QUICK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from rich.console import Console
 
     from .rows import Row
 
-#: Benches of other rooms: the module whose ``rows(quick=..., say=...)`` runs them.
-_MOUNTED = {"placement": "tailrace.placement.bench", "lever": "tailrace.lever.bench"}
+#: Benches that live in other rooms, beside what they measure.
+_MOUNTED = ("placement", "lever")
 _COMPARED = ("wordcount", "exclaim")
 NAMES = (*_COMPARED, "metrics", "scale", *_MOUNTED)
 
@@ -49,7 +47,7 @@ def run_bench(name: str, console: Console, *, quick: bool, only: str | None, plo
     """Run one bench."""
     check_name(name)
     if name in _MOUNTED:
-        return _mounted(name, console, quick=quick, only=only)
+        return _mounted(name, console, quick=quick, only=only, plots=plots)
     plan = QUICK if quick else FULL
     if name in _COMPARED:
         _check_only(only, (*(f"rate={rate}" for rate in plan.offers_s), TRACKED, "sustainable"))
@@ -76,16 +74,15 @@ def _check_only(only: str | None, cases: tuple[str, ...]) -> None:
         raise UnknownBenchError(f"This bench has no case {only!r}.", nearest(only, cases))
 
 
-def _mounted(name: str, console: Console, *, quick: bool, only: str | None) -> Outcome:
-    """Run a bench of another room; a case is chosen among its rows afterwards."""
-    try:
-        module: Any = importlib.import_module(_MOUNTED[name])
-    except ModuleNotFoundError as error:
-        raise UnknownBenchError(f"This version has no bench {name!r}.", f"There are {', '.join(NAMES)}.") from error
-    run: Callable[..., list[Row]] = module.rows
+def _mounted(name: str, console: Console, *, quick: bool, only: str | None, plots: Path | None) -> Outcome:
+    """Run a bench of another room; they import much, so only the one asked for is loaded."""
+    if name == "lever":
+        from tailrace.lever.bench import run  # noqa: PLC0415
+
+        return Outcome(run(quick=quick, cases=(only,) if only else (), plots=plots))
+    from tailrace.placement.bench import rows  # noqa: PLC0415
 
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False)
 
-    rows = run(quick=quick, say=say)
-    return Outcome([row for row in rows if only is None or row["case"] == only])
+    return Outcome([row for row in rows(quick=quick, say=say) if only in {None, row["case"]}])

@@ -175,7 +175,7 @@ class Query:
         for listener in list(self._listeners):
             try:
                 tell(listener)
-            except Exception:
+            except Exception:  # noqa: BLE001, PERF203 - a user's listener may raise anything
                 _log.exception("a listener of query %s failed", self.name)
 
     def _hand_to_sinks(self) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.01
 _REST_S_MAX = 30.0
-_SETTLE_S = 0.1
 _LEAD_S = LEAD_NS / 1e9
 
 
@@ -113,19 +112,19 @@ class Arm(ABC):
         """Offer a rate for a time, open loop, wait until all of it is done, and tell the latencies."""
         self.resume()
         before = sum(self.panel.made(self.partitions))
-        self.panel.go(per_s, seconds)
-        time.sleep(_LEAD_S + seconds + _SETTLE_S)
-        self.rest()
-        found = self.latencies(sum(self.panel.made(self.partitions)) - before)
+        _, records = self.panel.go(per_s, seconds)
+        time.sleep(_LEAD_S + seconds)
+        self.rest(before + records)
+        found = self.latencies(records)
         self.suspend()
         return found
 
-    def rest(self) -> None:
-        """Wait until everything made has come out of the sinks, and no more is being made."""
+    def rest(self, records: int = 0) -> None:
+        """Wait until so many records at least are made, everything made is done, and no more is being made."""
         deadline_s = time.monotonic() + _REST_S_MAX
         before = -1
         while True:
-            made = sum(self.panel.made(self.partitions)) * self.items_per_record
+            made = max(records, sum(self.panel.made(self.partitions))) * self.items_per_record
             if made == before == self.panel.done():
                 return
             if time.monotonic() > deadline_s:

@@ -14,6 +14,7 @@ EPOCH, START_NS, PERIOD_PS, STOP_NS, END, ASKED = range(6)
 _DONE, _MADE, _ANSWERED, _CELLS = 16, 80, 144, 208
 _CELL_BYTES = 8
 _PS_PER_S = 1_000_000_000_000
+_PS_PER_NS = 1000
 #: Between a command and its first record, so that every generator has seen the command by then.
 LEAD_NS = 60_000_000
 
@@ -32,13 +33,14 @@ class Panel:
     # -- the bench's side ----------------------------------------------------------------------------------------
 
     def go(self, per_s: float, seconds: float) -> tuple[int, int]:
-        """Make records at this rate (``inf``: as they are taken) for so long; tells when it begins and ends."""
+        """Make records at this rate (``inf``: as they are taken) for so long; tells when it begins, and how many."""
         start_ns = time.monotonic_ns() + LEAD_NS
         stop_ns = start_ns + int(seconds * 1e9)
         self.cells[START_NS], self.cells[STOP_NS] = start_ns, stop_ns
-        self.cells[PERIOD_PS] = 0 if per_s == float("inf") else int(_PS_PER_S / per_s)
+        period_ps = 0 if per_s == float("inf") else int(_PS_PER_S / per_s)
+        self.cells[PERIOD_PS] = period_ps
         self.cells[EPOCH] += 1  # last: a generator that sees it finds the rest in place
-        return start_ns, stop_ns
+        return start_ns, -(-(stop_ns - start_ns) * _PS_PER_NS // period_ps) if period_ps else 0
 
     def halt(self) -> None:
         """Make nothing more until the next command."""

@@ -118,6 +118,12 @@ def test_damped_shares_swing_less_under_noise_than_proportional_ones():
     assert swing(DampedPlan()) < 0.7 * swing(ProportionalPlan())
 
 
+def test_damped_shares_follow_a_steady_change():
+    batches = [Batch(4000.0, {"0": 1.0, "1": 1.0, "2": 1.0, "3": 0.9**k}) for k in range(14)]
+    outcomes = simulate(DampedPlan(), batches, overhead_ms=100.0)
+    assert max(outcome.makespan_ms / outcome.ideal_ms for outcome in outcomes) < 1.15
+
+
 def test_no_helpers_means_no_change():
     outcomes = simulate(LeverPlan(helpers=0), slow_one(0.25))
     assert all(load == 1000.0 for outcome in outcomes for load in outcome.loads.values())

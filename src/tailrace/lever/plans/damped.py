@@ -2,9 +2,10 @@
 
 Equation 7 over all executors like the proportional plan, but the estimate moves by a part of the surprise (logarithm
 of measured over expected rate). A large surprise is a change of regime and is taken at once; a large one that reverses
-the last one is flutter and is halved; a small one is noise and is mostly filtered. Rates are relative to the common
-change of all executors, so dearer rows or a busier cluster are no surprise. It loses about a tenth to the proportional
-plan in the first batch after many small changes in one direction.
+the last one is flutter and is halved; a small one is noise and is mostly filtered, unless the last one pointed the
+same way: then it is a trend. Rates are relative to the common change of all executors, so dearer rows or a busier
+cluster are no surprise. It loses to the proportional plan while an executor slows down steadily: by 3 % of a batch at
+10 % per batch, in the simulator.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 REGIME = log(1.3)
 """A rate off by more than this is not noise."""
-GAIN_REGIME, GAIN_FLUTTER, GAIN_NOISE = 1.0, 0.5, 0.4
+GAIN_REGIME, GAIN_FLUTTER, GAIN_TREND, GAIN_NOISE = 1.0, 0.5, 0.8, 0.4
 SHARE_MIN = 0.05
 """No load per core falls below this part of an even one: who gets nothing can never show that it recovered."""
 
@@ -64,5 +65,5 @@ class DampedPlan:
 
 def _gain(news: float, before: float) -> float:
     if abs(news) < REGIME:
-        return GAIN_NOISE
+        return GAIN_TREND if before * news > 0 else GAIN_NOISE
     return GAIN_FLUTTER if before * news < 0 and abs(before) >= REGIME else GAIN_REGIME

@@ -1,0 +1,68 @@
+"""What the parts of a worker's brain share: its tasks, the channels in and out, what waits to be run and to be sent.
+
+Made when the coordinator deploys. Plain state with the two moves that every part makes; no decision is taken here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from .build import Site, build_tasks
+from .post import PostOffice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace import protocol
+    from tailrace.clock import Clock
+    from tailrace.receiving.inbox import Channel
+    from tailrace.sending.outbox import Outbox
+
+    from .build import Program
+    from .task import SourceSide, Task
+
+
+class Floor:
+    """The tasks of one worker and the state between them."""
+
+    def __init__(
+        self, program: Program, site: Site, send: Callable[[int, bytes], bool], control: deque[protocol.FromWorker]
+    ) -> None:
+        settings = program.settings
+        self.program = program
+        self.slot = site.slot
+        self.attempt = site.attempt
+        self.clock: Clock = site.clock
+        #: Messages for the coordinator.
+        self.control_out = control
+        self.post = PostOffice(site.slot, site.attempt, send, settings.batch_max, settings.frame_bytes_max)
+        self.tasks = build_tasks(program, site)
+        self.sources: list[tuple[Task, SourceSide]] = [
+            (task, task.source) for task in self.tasks if task.source is not None
+        ]
+        self.inbound: dict[int, tuple[Task, Channel]] = {
+            number: (task, channel)
+            for task in self.tasks
+            if task.inbox is not None
+            for number, channel in task.inbox.channels.items()
+        }
+        self.outbound: dict[int, Outbox] = {box.channel: box for task in self.tasks for box in task.boxes}
+        #: Tasks that may have something to do, each once, in turn.
+        self.ready: deque[Task] = deque()
+        #: Outboxes that have something to send, oldest first.
+        self.dirty: dict[Outbox, None] = {}
+
+    def enqueue(self, task: Task) -> None:
+        """Let a task have a turn."""
+        if not task.queued:
+            task.queued = True
+            self.ready.append(task)
+
+    def mark_dirty(self, task: Task) -> None:
+        """Note which of a task's outboxes have something to send, and since when."""
+        now_ns = self.clock.now_ns()
+        for box in task.boxes:
+            if box.values and box not in self.dirty:
+                box.since_ns = now_ns
+                self.dirty[box] = None

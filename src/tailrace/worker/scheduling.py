@@ -1,0 +1,139 @@
+"""Which task runs next, on how much: sources and others in turn, ticks when due, none behind a full outbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .task import CloseWork, ReadWork, Task, TickWork, Work
+
+if TYPE_CHECKING:
+    from .delivery import Delivery
+    from .floor import Floor
+    from .settling import Settling
+
+_NS_PER_S = 1_000_000_000
+#: How long a worker with nothing to do may sleep.
+IDLE_US = 100_000
+_STUCK_US = 200
+#: The shortest sleep while a source has something due.
+_NAP_US = 50
+#: Records read at a time by a source that has a thread of its own.
+_THREAD_RECORDS = 64
+
+
+class Scheduler:
+    """Makes pieces of work out of what waits."""
+
+    def __init__(self, floor: Floor, delivery: Delivery, settling: Settling) -> None:
+        self._floor = floor
+        self._delivery = delivery
+        self._settling = settling
+        self._ticking = [task for task in floor.tasks if task.next_tick_ns is not None]
+        self._source_first = False
+
+    def next_work(self) -> Work | None:
+        """The next piece of user code to run; None when there is nothing to do."""
+        if self._ticking and (tick := self._tick_work()) is not None:
+            return tick
+        self._source_first = not self._source_first
+        if self._source_first:
+            return self._source_work() or self._task_work()
+        return self._task_work() or self._source_work()
+
+    def again(self, task: Task) -> None:
+        """A piece of a task's work came back: what it gave is to be sent, and it may have more to do."""
+        self._floor.mark_dirty(task)
+        if task.inbox is not None and (task.inbox or task.inbox.ended):
+            self._floor.enqueue(task)
+
+    def _task_work(self) -> Work | None:
+        floor, settings = self._floor, self._floor.program.settings
+        for _ in range(len(floor.ready)):
+            task = floor.ready.popleft()
+            task.queued = False
+            if task.in_flight >= task.pieces_max or task.closed or self._tick_due(task):
+                continue  # comes back when a piece of its work does
+            inbox = task.inbox
+            if inbox:
+                if task.held_back(settings.outbox_tuples):
+                    floor.enqueue(task)
+                    continue
+                work = self._take(task, task.values_per_turn(settings.slice_us * 1000))
+                if inbox or inbox.ended:
+                    floor.enqueue(task)
+                if work is not None:
+                    return work
+            elif inbox is not None and inbox.ended and not task.in_flight and not task.closing:
+                return self._close_work(task)
+        return None
+
+    def _take(self, task: Task, values_max: int) -> Work | None:
+        """Take a batch from the inbox; duplicates are answered here and never reach the user's code."""
+        channel, batch, since_ns = task.inbox.take(values_max)  # type: ignore[union-attr]
+        if channel.credit_due:
+            self._delivery.credit(channel)
+        task.waited_ns += (self._floor.clock.now_ns() - since_ns) * len(batch)
+        keep = task.guard.admit(batch) if task.guard is not None else None
+        work = Work(task, batch if keep is None else batch.select(keep))
+        work.since_ns = since_ns
+        if len(work.batch):
+            _issue(work)
+        if keep is not None:
+            self._settling.repeat(task, batch.select([not fresh for fresh in keep]))
+        return work if len(work.batch) else None
+
+    def _source_work(self) -> Work | None:
+        settings = self._floor.program.settings
+        for task, source in self._floor.sources:
+            if task.closed or task.in_flight:
+                continue
+            if source.exhausted:
+                if not len(source.ledger) and not task.closing:
+                    return self._close_work(task)
+                continue
+            room = settings.max_pending - len(source.ledger)
+            if room <= 0 or task.held_back(settings.outbox_tuples):
+                continue
+            found = source.next_reader()
+            if found is not None:
+                inline = task.mode == "inline"
+                records_max = task.values_per_turn(settings.slice_us * 1000) if inline else _THREAD_RECORDS
+                return _issue(ReadWork(task, *found, min(room, records_max)))
+        return None
+
+    def _tick_due(self, task: Task) -> bool:
+        return task.next_tick_ns is not None and not task.closing and self._floor.clock.now_ns() >= task.next_tick_ns
+
+    def _tick_work(self) -> Work | None:
+        for task in self._ticking:
+            if not task.in_flight and self._tick_due(task):
+                return _issue(TickWork(task, self._floor.clock.now_ns() / _NS_PER_S))
+        return None
+
+    def _close_work(self, task: Task) -> Work:
+        task.closing = True
+        return _issue(CloseWork(task))
+
+    def wait_us(self) -> int:
+        """How long nothing will be due, in microseconds, if no message comes."""
+        if self._floor.post.stuck:
+            return _STUCK_US
+        settings = self._floor.program.settings
+        until_us = IDLE_US
+        for task, source in self._floor.sources:
+            if task.closed or source.exhausted or task.in_flight:
+                continue
+            held = len(source.ledger) >= settings.max_pending or task.held_back(settings.outbox_tuples)
+            if not held:
+                until_us = min(until_us, max(_NAP_US, int(source.wait_s() * 1e6)))
+        now_ns = self._floor.clock.now_ns()
+        for task in self._ticking:
+            if task.next_tick_ns is not None and not task.closing and not task.in_flight:
+                until_us = min(until_us, max(0, task.next_tick_ns - now_ns) // 1000)
+        return until_us
+
+
+def _issue(work: Work) -> Work:
+    work.task.in_flight += 1
+    work.task.pieces.append(work)
+    return work

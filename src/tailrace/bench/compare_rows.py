@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.metrics.histogram import Histogram
 
-from .compare import CROSSING_MIN, PEER
+from .compare import CROSSING_MIN, PEER, PEER_TUNED
 from .contest import BARE, PROCESSES, TRACKED, UNTRACKED
 from .rows import P999_SAMPLES_MIN, make_row, missing_row
 
@@ -21,7 +21,7 @@ BARS: dict[str, dict[str, float]] = {
     "wordcount": {BARE_CORES: 0.22, UNTRACKED: 0.67, PROCESSES: 0.85, PEER: 2.0},
     "exclaim": {PEER: 1.0},
 }
-_BASELINES = (BARE_CORES, UNTRACKED, PROCESSES, PEER)
+_BASELINES = (BARE_CORES, UNTRACKED, PROCESSES, PEER, PEER_TUNED)
 _MS_PER_NS = 1e-6
 _MIB = 1 << 20
 _P999 = "p999_ms"

@@ -79,13 +79,16 @@ class Contest:
         self.open(arm)
         return arm
 
-    def peers(self, *, timed: bool) -> list[BytewaxArm]:
-        """Open Bytewax in all its settings; with times the batch is only a bound, so the largest stands for all."""
+    def peers(self, *, timed: bool = False, tuned: bool = False) -> list[BytewaxArm]:
+        """Open Bytewax in all its settings, or in none if it is not there.
+
+        With times the batch is only a bound, and what is tuned works in batches: the largest stands for all there.
+        """
         if self._python is None:
             return []
-        batches = bytewax.BATCHES[-1:] if timed else bytewax.BATCHES
+        batches = bytewax.BATCHES[-1:] if timed or tuned else bytewax.BATCHES
         found = [
-            BytewaxArm(self.kind, self.folder, self._python, shape, batch, timed=timed)
+            BytewaxArm(self.kind, self.folder, self._python, shape, batch, timed=timed, tuned=tuned)
             for shape in bytewax.SHAPES
             for batch in batches
         ]

@@ -24,8 +24,8 @@ class Plan:
 FULL = Plan()
 QUICK = Plan(
     warm_s=0.4,
-    window_s=2.0,
-    search_s=0.8,
+    window_s=1.8,
+    search_s=0.6,
     offers_s={500: 2.5, 2000: 2.0, 10_000: 1.5},
     offer_search_s=0.8,
     sustain=False,

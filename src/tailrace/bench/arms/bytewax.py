@@ -76,16 +76,30 @@ def version(python: Path) -> str:
 
 
 class BytewaxArm(ChildArm):
-    """One way to run the bench on Bytewax; ``timed`` ones carry due times through the flow, for latencies."""
+    """One way to run the bench on Bytewax.
 
-    def __init__(self, kind: str, folder: Path, python: Path, shape: Shape, batch: int, *, timed: bool) -> None:
-        self.setup = f"{shape.name}, batch {batch}"
-        name = f"bytewax ({self.setup}{', timed' if timed else ''})"
+    ``timed`` ones carry due times through the flow, for latencies; ``tuned`` ones are written by hand for it.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        folder: Path,
+        python: Path,
+        shape: Shape,
+        batch: int,
+        *,
+        timed: bool = False,
+        tuned: bool = False,
+    ) -> None:
+        self.setup = f"{shape.name}, batch {batch}{', tuned' * tuned}"
+        name = f"bytewax ({self.setup}{', timed' * timed})"
         super().__init__(name, kind, folder, shape.processes * shape.threads)
         self._python = python
         self._shape = shape
         self._batch = batch
         self._timed = timed
+        self._tuned = tuned
 
     def open(self) -> None:
         """Start its processes."""
@@ -98,6 +112,7 @@ class BytewaxArm(ChildArm):
             "out": str(self.path),
             "batch": self._batch,
             "timed": self._timed,
+            "tuned": self._tuned,
             "workers": self._shape.threads,
             "addresses": addresses,
         }

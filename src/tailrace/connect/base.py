@@ -89,11 +89,11 @@ class Sink(ABC):
     def write(self, values: list[Any]) -> None:
         """Take in a batch."""
 
-    def flush(self) -> None:  # noqa: B027 - optional
-        """Make what was written so far durable or visible."""
-
     def close(self) -> None:  # noqa: B027 - optional
-        """Flush and let go of resources; called once after the last write."""
+        """Make what was written durable and let go of resources; called once after the last write."""
+
+    def begin(self) -> None:  # noqa: B027 - optional
+        """On the driver, forget what an earlier query left in this object; called when a query starts."""
 
     def receive(self, values: Any) -> None:  # noqa: B027 - optional
         """On the driver, take in what a task gave to ``ctx.emit_to_driver``; called on the object the user made."""

@@ -66,15 +66,10 @@ class JsonLines(Sink):
         while left:
             left = left[os.write(self._file, left) :]
 
-    def flush(self) -> None:
-        """Have the disk take what was written."""
+    def close(self) -> None:
+        """Have the disk take what was written and close the file."""
         if self._file is not None:
             os.fsync(self._file)
-
-    def close(self) -> None:
-        """Flush and close the file."""
-        if self._file is not None:
-            self.flush()
             os.close(self._file)
             self._file = None
 

@@ -97,6 +97,10 @@ class Console(_ToDriver):
         """Send the values as text, so that what cannot travel can still be shown."""
         self._send(list(map(str, self._up_to_limit(values))))
 
+    def begin(self) -> None:
+        """Count up to the limit anew."""
+        self._left = self.limit
+
     def receive(self, values: list[Any]) -> None:
         """Print."""
         shown = self._up_to_limit(values)
@@ -122,6 +126,10 @@ class Collect(_ToDriver, Generic[T]):
     def write(self, values: list[Any]) -> None:
         """Send the values."""
         self._send(values)
+
+    def begin(self) -> None:
+        """Let go of an earlier query's values; a list that was taken from here stays as it is."""
+        self.values = []
 
     def receive(self, values: list[Any]) -> None:
         """Keep the values."""

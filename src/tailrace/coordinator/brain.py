@@ -73,7 +73,7 @@ class CoordinatorBrain:
         self._tasks_done: set[tuple[int, int]] = set()
         self._tasks_all = {(stage.id, index) for stage in program.plan.stages for index in range(stage.tasks)}
         self._next_beat_ns = 0
-        self._next_progress_ns = 0
+        self._progress_ns = 0
         self._started_ns = -1
         self._draining_since_ns: int | None = None
 
@@ -242,10 +242,16 @@ class CoordinatorBrain:
         if now_ns >= self._next_beat_ns:
             self._next_beat_ns = now_ns + int(min(settings.progress_s, settings.lease_s / 5) * _NS_PER_S)
             self._tell_all(protocol.Beat(self._marks), only_deployed=False)
-        if self.state == "running" and now_ns >= self._next_progress_ns:
-            self._next_progress_ns = now_ns + int(settings.progress_s * _NS_PER_S)
+        if self.state == "running" and self._progress_due(now_ns):
+            self._progress_ns = now_ns
             self.book.close_period(now_ns, self)
         self._check_limits(now_ns)
+
+    def _progress_due(self, now_ns: int) -> bool:
+        """Once everyone has reported, so that rates do not flicker; at the latest after two periods."""
+        passed_s = (now_ns - self._progress_ns) / _NS_PER_S
+        everyone = self.book.reported >= {slot for slot, member in self.members.items() if member.open}
+        return passed_s >= (0.5 if everyone else 2.0) * self._program.settings.progress_s
 
     def _check_limits(self, now_ns: int) -> None:
         settings = self._program.settings

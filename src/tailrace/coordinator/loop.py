@@ -12,7 +12,7 @@ import msgspec
 
 from tailrace import protocol
 from tailrace.transport.handshake import CONTROL, HandshakeError, ServerHandshake
-from tailrace.transport.stream import ClosedError, StreamConnection
+from tailrace.transport.stream import UNPROVED_MAX, ClosedError, StreamConnection
 from tailrace.transport.wire import WireError
 
 if TYPE_CHECKING:
@@ -92,6 +92,9 @@ class CoordinatorLoop:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             sock, _ = self._server.accept()
+            if sum(not each.ready for each in self._connections.values()) >= UNPROVED_MAX:
+                sock.close()
+                return
             self._serial += 1
             connection = StreamConnection(sock, ServerHandshake(self._secret, CONTROL), self._message_bytes_max)
             self._connections[self._serial] = connection

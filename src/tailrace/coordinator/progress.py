@@ -41,6 +41,8 @@ class ProgressBook:
         self._before: dict[Any, int] = {}
         self._closed_ns = 0
         self._sequence = 0
+        #: Workers that have reported since the last progress was written down.
+        self.reported: set[int] = set()
 
     def take(self, slot: int, snapshot: Row) -> None:
         """Take a worker's report in."""
@@ -52,6 +54,7 @@ class ProgressBook:
                 self._latency_period.merge(Histogram(**complete))
             if (latency := row.pop("latency", None)) is not None:
                 self._task_latency.setdefault(key, Histogram()).merge(Histogram(**latency))
+        self.reported.add(slot)
         self._edges[slot] = snapshot["edges"]
         self._sent_bytes[slot] = snapshot["sent_bytes"]
 
@@ -88,6 +91,7 @@ class ProgressBook:
         )
         self._latency_period = Histogram()
         self._task_latency.clear()
+        self.reported.clear()
         self._before = {**sums, **self._task_counters()}
         self._closed_ns = now_ns
 

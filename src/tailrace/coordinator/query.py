@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tailrace")
 _HOST_STOP_S = 15.0
+_HOST_ABORT_S = 1.0
 
 
 class Host(Protocol):
@@ -105,6 +106,8 @@ class Query:
 
     def start(self) -> Query:
         """Start the workers and wait until all are open; a failure to start is raised here."""
+        for sink in self._sinks.values():
+            sink.begin()
         self._loop.on_tick = self._on_tick
         self._loop.start()
         if self._program.settings.prometheus_port:
@@ -141,7 +144,8 @@ class Query:
 
     def _finish(self) -> None:
         self._loop.join(_HOST_STOP_S)
-        self._host.stop(_HOST_STOP_S)
+        # Workers that never opened have nothing to finish.
+        self._host.stop(_HOST_STOP_S if self._was_running else _HOST_ABORT_S)
         self._hand_to_sinks()
         for action in self._on_end:
             action()

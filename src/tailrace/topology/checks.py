@@ -159,7 +159,7 @@ def _check_source(spec: OperatorSpec) -> None:
 
 
 def _check_sink(spec: OperatorSpec) -> None:
-    _check_connector(spec, "sink", ("open", "write", "flush", "close"), _sink_hint)
+    _check_connector(spec, "sink", ("open", "write", "close", "begin", "receive"), _sink_hint)
 
 
 def _check_connector(spec: OperatorSpec, kind: str, methods: tuple[str, ...], hint: Callable[[Any], str]) -> None:

@@ -16,7 +16,7 @@ from .handshake import DATA, ClientHandshake, HandshakeError, Identity, ServerHa
 from .nook import Nook, same_node
 from .ring import Outlet as RingOutlet
 from .segments import SegmentError
-from .stream import ClosedError, StreamConnection
+from .stream import UNPROVED_MAX, ClosedError, StreamConnection
 from .waiting import FutexWaiter, SelectWaiter
 from .wire import WireError
 
@@ -127,6 +127,9 @@ class Switchboard:
     def _accept(self, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             sock, _ = server.accept()
+            if sum(not each.ready for each in self._incoming) >= UNPROVED_MAX:
+                sock.close()
+                return
             connection = StreamConnection(sock, ServerHandshake(self._secret, DATA), self._settings.frame_bytes_max)
             self._incoming.add(connection)
             self._selector.register(sock, selectors.EVENT_READ, connection)

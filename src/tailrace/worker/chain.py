@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .steps import FAILED, STEPS, FlatMap, Process, Step, listed
+from .keyed_steps import Aggregate, Count, KeyedProcess, Reduce
+from .steps import FAILED, Branch, Filter, FlatMap, Map, Pass, Process, SinkStep, Step, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,6 +17,20 @@ if TYPE_CHECKING:
     from tailrace.topology.plan import Stage, StageEdge
 
     from .steps import Sizes
+
+STEPS: dict[str, type[Step]] = {
+    "source": Pass,
+    "map": Map,
+    "filter": Filter,
+    "flat_map": FlatMap,
+    "process": Process,
+    "keyed_process": KeyedProcess,
+    "count": Count,
+    "reduce": Reduce,
+    "aggregate": Aggregate,
+    "branch": Branch,
+    "sink": SinkStep,
+}
 
 #: What a run gave: per outgoing edge the values and the size of each bundle.
 Outputs = list[tuple[int, list[Any], "Sizes"]]

@@ -11,7 +11,6 @@ import copy
 from itertools import chain, compress, islice
 from typing import TYPE_CHECKING, Any
 
-from tailrace.state.keyed import Cell, KeyedState
 from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter
 
 from .errors import operator_error, user_stack
@@ -172,8 +171,7 @@ class FlatMap(Step):
         """Call the function on each value; what it gives is listed here, so that a generator fails on its own value."""
         fn = self.spec.fn
         for value in values:
-            found = fn(value)
-            into.append(found if type(found) is list else listed(found))
+            into.append(listed(fn(value)))  # noqa: PERF401 - on an error, ``into`` must end at its value
 
     def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
         """Give all outputs on."""
@@ -213,69 +211,6 @@ class Process(FlatMap):
         process = self.process
         for value in values:
             into.append(listed(process(value)))  # noqa: PERF401 - on an error, ``into`` must end at its value
-
-
-class KeyedProcess(Process):
-    """A user's function or class with the state of the value's key."""
-
-    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
-        super().__init__(spec, ctx)
-        self.states: KeyedState = {}
-
-    def call(self, values: Sequence[Any], into: list[Any]) -> None:
-        """Call it with each value, its key and the key's state."""
-        key_of, cell, process = self.spec.key, Cell(self.states), self.process
-        for value in values:
-            key = key_of(value)  # type: ignore[misc]
-            into.append(listed(process(key, value, cell.at(key))))
-
-
-class Count(Map):
-    """How often each key was seen; the values that reach it are the keys themselves."""
-
-    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
-        super().__init__(spec, ctx)
-        self.states: KeyedState = {}
-
-    def call(self, values: Sequence[Any], into: list[Any]) -> None:
-        """Count each key up."""
-        states, get, append = self.states, self.states.get, into.append
-        for key in values:
-            count = states[key] = get(key, 0) + 1
-            append((key, count))
-
-
-class Reduce(Map):
-    """A running combination per key, begun by the key's first value."""
-
-    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
-        super().__init__(spec, ctx)
-        self.states: KeyedState = {}
-
-    def call(self, values: Sequence[Any], into: list[Any]) -> None:
-        """Combine each value with what its key has."""
-        states, key_of, fn = self.states, self.spec.key, self.spec.fn
-        for value in values:
-            key = key_of(value)  # type: ignore[misc]
-            found = states[key] = fn(states[key], value) if key in states else value
-            into.append((key, found))
-
-
-class Aggregate(Map):
-    """A running accumulator per key, with a result drawn from it."""
-
-    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
-        super().__init__(spec, ctx)
-        self.states: KeyedState = {}
-
-    def call(self, values: Sequence[Any], into: list[Any]) -> None:
-        """Add each value to its key's accumulator."""
-        states, key_of = self.states, self.spec.key
-        init, add, result = self.spec.fn
-        for value in values:
-            key = key_of(value)  # type: ignore[misc]
-            found = states[key] = add(states[key] if key in states else init(), value)
-            into.append((key, found if result is None else result(found)))
 
 
 class Branch(Step):
@@ -333,22 +268,5 @@ class SinkStep(Step):
 
 
 def listed(found: Any) -> Sequence[Any]:
-    """What a user's function gave, as something with a length; None is nothing."""
-    if found is None:
-        return ()
-    return found if isinstance(found, list | tuple) else list(found)
-
-
-STEPS: dict[str, type[Step]] = {
-    "source": Pass,
-    "map": Map,
-    "filter": Filter,
-    "flat_map": FlatMap,
-    "process": Process,
-    "keyed_process": KeyedProcess,
-    "count": Count,
-    "reduce": Reduce,
-    "aggregate": Aggregate,
-    "branch": Branch,
-    "sink": SinkStep,
-}
+    """What a user's function gave, as a list of our own: the function may use its list again. None is nothing."""
+    return () if found is None else list(found)

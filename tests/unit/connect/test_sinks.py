@@ -23,7 +23,6 @@ def run(sink, *batches, task=0):
     mine.open(ctx)
     for batch in batches:
         mine.write(batch)
-    mine.flush()
     mine.close()
     for values in sent:
         sink.receive(values)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tailrace.clock import FakeClock
 from tailrace.connect.base import Sink
 from tailrace.topology.operators import OperatorSpec, TaskContext
-from tailrace.worker.steps import STEPS
+from tailrace.worker.chain import STEPS
 
 
 def context(spec, task=0, tasks=1):

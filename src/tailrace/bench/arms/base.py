@@ -105,6 +105,11 @@ class Arm(ABC):
         self.panel.halt()
         self.rest()
         found = Window(records, seconds, cpu_s, proc.peak_bytes(pids))
+        if not records:
+            raise ArmError(
+                f"{self.name} was to work for {window_s:.1f} s and finished nothing.",
+                "The machine is too busy for it to run, or it hangs; look at its log.",
+            )
         self.suspend()
         return found
 

@@ -64,6 +64,8 @@ class CoordinatorBrain:
         self.received: deque[tuple[str, Any]] = deque()
         self.logs: deque[protocol.LogLine] = deque(maxlen=1000)
         self.restarts = 0
+        #: Whether the query has ever run; one that failed afterwards did start.
+        self.started = False
         self._query_id = query_id
         self._program = program
         self._workers = workers
@@ -202,6 +204,7 @@ class CoordinatorBrain:
                 self._tell_all(protocol.Resume(slot), besides=slot)
             if all(each.open for each in self.members.values()):
                 self.state = "running"
+                self.started = True
                 self._tell_all(protocol.Go())
         else:
             self._tell(member, protocol.Go())

@@ -120,9 +120,9 @@ class Query:
             raise
         threading.Thread(target=self._finish_when_ended, name="tailrace-query", daemon=True).start()
         while not self._finished.wait(0.02):
-            if self._brain.state == "running":
+            if self._brain.started:
                 return self
-        if self._brain.error is not None:
+        if self._brain.error is not None and not self._brain.started:
             raise self._brain.error
         return self
 
@@ -166,7 +166,7 @@ class Query:
                 line.level, "[task %d] %s", line.task, line.text
             )
         self._hand_to_sinks()
-        if not self._was_running and self._brain.state == "running":
+        if not self._was_running and self._brain.started:
             self._was_running = True
             self._tell_listeners(lambda listener: listener.onQueryStarted(self))
         progress = self.lastProgress

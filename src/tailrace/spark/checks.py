@@ -63,13 +63,18 @@ def _bytes(text: str) -> int:
     return int(text) << 20
 
 
+def _in_one_jvm(context: SparkContext) -> bool:
+    master = str(context.master)
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
 def slots_of(context: SparkContext) -> int:
     """How many tasks the application can run at once, as far as executors have registered."""
     conf = context.getConf()
     per_task = int(conf.get("spark.task.cpus", "1"))
     master = str(context.master)
     backend = context._jsc.sc()  # noqa: SLF001 - PySpark has no other way to ask
-    if master.startswith("local") and not master.startswith("local-cluster"):
+    if _in_one_jvm(context):
         return int(backend.defaultParallelism()) // per_task
     executors = max(0, int(backend.getExecutorMemoryStatus().size()) - 1)
     cores = conf.get("spark.executor.cores", None)
@@ -88,7 +93,8 @@ def _check_slots(context: SparkContext, conf: Any, workers: int) -> None:
         if slots < workers:
             raise _too_few(workers, slots, "Raise spark.dynamicAllocation.maxExecutors")
         return
-    deadline_s = time.monotonic() + _SLOTS_WAIT_S
+    # Executors may still be on their way; the slots of one JVM are there from the start.
+    deadline_s = time.monotonic() + (0.0 if _in_one_jvm(context) else _SLOTS_WAIT_S)
     while (slots := slots_of(context)) < workers:
         if time.monotonic() > deadline_s:
             raise _too_few(workers, slots, "Give the application more executors or cores")

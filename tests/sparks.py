@@ -1,12 +1,15 @@
-"""Real Sparks for the tests: one at a time, because a process can have one only, on loopback, with little output."""
+"""The one Spark that a test process can have: kept between tests that want the same, exchanged when one wants another.
+
+Everything stays on loopback. Tests ask for it by ``session(master, **config)``; whoever starts a Spark of its own calls
+``stop`` first.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 
-from tailrace.spark.session import end_embedded, spark_session
+from tailrace.spark.session import LIGHT, end_embedded, end_jvm, spark_session
 
 # Read when the JVM starts: executors must not announce the machine's own address.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -14,8 +17,8 @@ os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 LOCAL_CLUSTER = "local-cluster[2,2,1024]"
-WAIT_S = 120
 CONFIG = {
+    **LIGHT,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
@@ -25,13 +28,24 @@ CONFIG = {
     "spark.deploy.maxExecutorRetries": "-1",
 }
 
+_running = {}
 
-@contextlib.contextmanager
-def session(master=LOCAL_CLUSTER, **config):
-    """Start a session with what hosting needs; ``config`` has underscores for dots."""
-    extra = {key.replace("_", "."): value for key, value in config.items()}
-    spark = spark_session("tailrace-tests", master=master, config=CONFIG | extra)
-    try:
-        yield spark
-    finally:
-        end_embedded(spark)
+
+def session(master=LOCAL_CLUSTER, config=None):
+    """Get the session with this master and these settings besides what hosting needs."""
+    wanted = (master, tuple(sorted((config or {}).items())))
+    if wanted not in _running:
+        _end_session()
+        _running[wanted] = spark_session("tailrace-tests", master=master, config=CONFIG | (config or {}))
+    return _running[wanted]
+
+
+def stop():
+    """End the session, if there is one, and its JVM."""
+    _end_session()
+    end_jvm()
+
+
+def _end_session():
+    while _running:
+        end_embedded(_running.popitem()[1])

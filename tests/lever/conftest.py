@@ -11,6 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from pyspark import cloudpickle
+from tests import sparks
 
 from tailrace import lever
 
@@ -37,8 +38,9 @@ CONFIG = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory):
+    sparks.stop()  # the one of other tests: a process can have one only
     events = tmp_path_factory.mktemp("events")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     work = Path(pyspark.__file__).parent / "work"

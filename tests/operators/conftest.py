@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import cloudpickle
 import pytest
-from tests.sparks import WAIT_S, session
+from tests import sparks
+from tests.queries import PATIENT, WAIT_S
 
 from tailrace import testing
 from tailrace.config import Policy, Settings
@@ -14,10 +15,10 @@ from tailrace.spark.host import SparkHost
 HOSTS = ["in process", "processes", pytest.param("spark", marks=pytest.mark.spark)]
 
 
-@pytest.fixture(scope="package")
-def cluster():
-    with session() as spark:
-        yield spark
+@pytest.fixture(scope="session", autouse=True)
+def _spark_ended():
+    yield
+    sparks.stop()
 
 
 @pytest.fixture(params=HOSTS)
@@ -32,16 +33,14 @@ def run(host, request):
     cloudpickle.register_pickle_by_value(request.module)
 
     def to_the_end(flow, *, workers=2, policy=None, settings=None):
-        policy, settings = policy or Policy(), settings or Settings()
+        policy, settings = policy or Policy(), settings or Settings(**PATIENT)
         if host == "in process":
             testing.run(flow, workers=workers, policy=policy, settings=settings)
             return
         flow.validate()
-        if host == "spark":
-            workers_of = SparkHost(request.getfixturevalue("cluster"), workers, settings)
-        else:
-            workers_of = testing.ProcessHost(workers)
-        query = Query(flow, workers_of, policy, settings).start()
+        on_spark = host == "spark"
+        at = SparkHost(sparks.session(), workers, settings) if on_spark else testing.ProcessHost(workers)
+        query = Query(flow, at, policy, settings).start()
         if not query.awaitTermination(WAIT_S):
             told = query.explain(text=True), query.lastProgress
             query.stop(now=True)

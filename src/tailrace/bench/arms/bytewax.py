@@ -50,7 +50,19 @@ def environment(say: Callable[[str], None]) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     try:
         _run([sys.executable, "-m", "venv", str(folder)])
-        _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", REQUIREMENT])
+        _run(
+            [
+                str(python),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--retries",
+                "1",
+                "--disable-pip-version-check",
+                REQUIREMENT,
+            ]
+        )
     except (OSError, subprocess.SubprocessError) as error:
         shutil.rmtree(folder, ignore_errors=True)
         said = getattr(error, "stderr", None) or str(error)

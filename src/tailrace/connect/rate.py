@@ -82,7 +82,7 @@ class Rate(Source[T]):
         return [str(number) for number in range(self.partition_count)]
 
     def open(self, partition: str, offset: int, clock: Clock) -> Reader:
-        """Begin a partition, or go on with it: the first record from the offset on is due now."""
+        """Begin a partition, or go on with it: the first record from the offset on is due when first asked for."""
         stop = OFFSET_MAX if self.count is None else self.count
         numbers = numbers_from(offset, range(int(partition), stop, self.partition_count))
         return _RateReader(numbers, self._maker(), self.per_s, clock)
@@ -114,15 +114,24 @@ class _Cycle:
 
 
 class _RateReader(Reader):
-    """Hands out what is due. Times are counted from the opening, not added up, so that they cannot drift."""
+    """Hands out what is due. Times are counted from when it is first asked, not added up, so that they cannot drift.
+
+    Not from the opening: a query opens its sources some time before it reads, and would begin with a backlog.
+    """
 
     def __init__(self, numbers: range, make: Callable[[range], list[Any]], per_s: float, clock: Clock) -> None:
         self._left = numbers
         self._make = make
         self._clock = clock
         self._first = numbers.start
-        self._start_ns = clock.now_ns()
+        self._started_ns: int | None = None
         self._period_ns = NS_PER_S / per_s  #: between records of all partitions together; 0 is no rate at all
+
+    @property
+    def _start_ns(self) -> int:
+        if self._started_ns is None:
+            self._started_ns = self._clock.now_ns()
+        return self._started_ns
 
     def _due_ns(self, number: int) -> int:
         return self._start_ns + int((number - self._first) * self._period_ns)
@@ -147,7 +156,8 @@ class _RateReader(Reader):
     def _due_count(self) -> int:
         if not self._period_ns or not self._left:
             return len(self._left)
-        late_ns = self._clock.now_ns() - self._due_ns(self._left.start)
+        due_ns = self._due_ns(self._left.start)
+        late_ns = self._clock.now_ns() - due_ns
         return 0 if late_ns < 0 else int(late_ns / (self._period_ns * self._left.step)) + 1
 
     @property
@@ -159,4 +169,5 @@ class _RateReader(Reader):
         """Tell how long it is until the next record is due."""
         if not self._left:
             return 0.0
-        return max(0, self._due_ns(self._left.start) - self._clock.now_ns()) / NS_PER_S
+        due_ns = self._due_ns(self._left.start)
+        return max(0, due_ns - self._clock.now_ns()) / NS_PER_S

@@ -29,9 +29,17 @@ def test_each_read_gives_all_that_is_due_with_its_time():
     assert not reader.finished
 
 
+def test_time_between_opening_and_the_first_question_makes_no_backlog():
+    clock = FakeClock()
+    reader = sources.rate(10).open("0", 0, clock)
+    clock.advance(NS_PER_S)
+    assert list(reader.read(100).due_ns or ()) == [NS_PER_S]
+
+
 def test_records_held_back_keep_the_time_they_were_due():
     clock = FakeClock()
     reader = sources.rate(10).open("0", 0, clock)
+    assert reader.wait_s() == 0
     clock.advance(NS_PER_S)
     dues = [due for _ in range(4) for due in reader.read(3).due_ns or ()]
     assert dues == [number * 100_000_000 for number in range(11)]
@@ -47,6 +55,7 @@ def test_no_record_is_early_none_is_forgotten_and_times_do_not_drift(per_s, part
     source = sources.rate(per_s, partitions=partitions)
     for number in range(partitions):
         reader = source.open(str(number), 0, clock)
+        assert reader.wait_s() == 0
         start_ns, seen = clock.now_ns(), 0
         for step_ns in steps_ns:
             clock.advance(step_ns)
@@ -67,6 +76,7 @@ def test_partitions_share_rate_count_and_numbers():
     found = {}
     for partition in source.partitions():
         reader = source.open(partition, 0, clock)
+        assert reader.wait_s() == 0
         clock.advance(NS_PER_S)
         found[partition] = [reader.read(100), reader.finished]
     assert {name: list(records.offsets) for name, (records, _) in found.items()} == {

@@ -18,5 +18,5 @@ def test_every_sentence_is_counted_exactly():
         ended(query)
         executors = {member.register.executor for member in query._brain.members.values()}
     assert_exact(out.values, plain_count(path))
-    assert executors == {"0", "1"}
+    assert len(executors) == 2
     assert query.lastProgress["replays"] == query.lastProgress["pending"] == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 
 import tailrace as tr
+from tailrace.connect.base import Reader, Records, Source
 from tailrace.testing import TestSink, TestSource
 
 
@@ -42,10 +43,42 @@ def test_a_function_as_process_gives_any_number_of_values_or_none(run):
     assert sorted(out.values) == [-4, -2, 0, 0, 2, 4]
 
 
+class UntilTwoFiles(Source):
+    """Numbers, one every 5 ms, until there are two files in a folder: the flow ends by an outcome, not by a time."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def partitions(self):
+        return ["all"]
+
+    def open(self, partition, offset, clock):
+        return _UntilTwoFiles(self.folder, offset, clock)
+
+
+class _UntilTwoFiles(Reader):
+    finished = False
+
+    def __init__(self, folder, offset, clock):
+        self.folder, self.next, self.clock, self.due_ns = folder, offset, clock, 0
+
+    def wait_s(self):
+        return max(0.0, (self.due_ns - self.clock.now_ns()) / 1e9)
+
+    def read(self, max_records):
+        number, self.next = self.next, self.next + 1
+        self.due_ns = self.clock.now_ns() + 5_000_000
+        self.finished = len(list(self.folder.iterdir())) >= 2
+        return Records([number], [number])
+
+
 class Tally(tr.Operator):
     """Counts its values, says so at each tick and at the end; knows its task."""
 
     tick_every_s = 0.02
+
+    def __init__(self, folder):
+        self.folder = folder
 
     def open(self, ctx):
         self.ctx, self.seen = ctx, 0
@@ -55,21 +88,21 @@ class Tally(tr.Operator):
         return [("seen", self.ctx.task, value)]
 
     def tick(self, now_s):
+        (self.folder / str(self.ctx.task)).touch()
         return [("tick", self.ctx.task, now_s)]
 
     def close(self):
         return [("closed", self.ctx.task, self.seen)]
 
 
-def test_a_class_is_opened_ticked_and_closed_in_each_task(run):
+def test_a_class_is_opened_ticked_and_closed_in_each_task(run, tmp_path):
     flow, out = tr.Topology("class"), tr.sinks.collect()
-    numbers = flow.source(tr.sources.rate(200, count=60))
-    numbers.process(Tally, tasks=2).sink(out)
+    flow.source(UntilTwoFiles(tmp_path)).process(Tally(tmp_path), tasks=2).sink(out)
     run(flow)
     kinds = collections.defaultdict(list)
     for kind, task, value in out.values:
         kinds[kind].append((task, value))
-    assert sorted(value for _, value in kinds["seen"]) == list(range(60))
+    assert sorted(value for _, value in kinds["seen"]) == list(range(len(kinds["seen"])))
     assert {task for task, _ in kinds["tick"]} == {0, 1}
     per_task = collections.Counter(task for task, _ in kinds["seen"])
     assert sorted(kinds["closed"]) == [(0, per_task[0]), (1, per_task[1])]

@@ -61,6 +61,20 @@ def test_async_filter_flat_map_and_process(run):
     assert sorted(out.values) == sorted(-v for v in (3, 5, 7, 9) for _ in range(2))
 
 
+def test_an_operator_may_take_longer_to_open_than_a_lease_lasts(run):
+    class Loads(tr.Operator):
+        def open(self, ctx):
+            time.sleep(2.5)
+
+        def process(self, value):
+            return [value]
+
+    flow, out = tr.Topology("loads"), tr.sinks.collect()
+    flow.source(TestSource(range(10))).process(Loads).sink(out)
+    run(flow, settings=tr.Settings(lease_s=1.0))
+    assert sorted(out.values) == list(range(10))
+
+
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_blocking_function_does_not_hold_up_its_neighbours(run, host, tmp_path, declared):
     """One worker; the first operator blocks until the second has seen everything, so it must not stall it."""

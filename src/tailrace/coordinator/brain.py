@@ -205,6 +205,8 @@ class CoordinatorBrain:
             if all(each.open for each in self.members.values()):
                 self.state = "running"
                 self.started = True
+                for each in self.members.values():
+                    each.heard_ns = member.heard_ns  # from now on they report
                 self._tell_all(protocol.Go())
         else:
             self._tell(member, protocol.Go())
@@ -269,7 +271,10 @@ class CoordinatorBrain:
                 )
             )
         for slot, member in self.members.items():
-            if member.alive and now_ns - member.heard_ns > 2 * settings.lease_s * _NS_PER_S:
+            # Until it runs a worker has nothing to say: it waits for others, or for a user's open().
+            reports = member.open and self.state == "running"
+            patience_ns = 2 * settings.lease_s * _NS_PER_S if reports else limit_ns
+            if member.alive and now_ns - member.heard_ns > patience_ns:
                 self.on_gone(member.connection, now_ns)
             if not member.alive and now_ns - member.lost_ns > limit_ns:
                 self.fail(

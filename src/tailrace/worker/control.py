@@ -87,6 +87,10 @@ class ControlLine:
         taken, self._waiting = self._waiting, []
         return [protocol.decode_from_coordinator(data) for data in taken]
 
+    def excuse(self) -> None:
+        """Count silence from now: it was this worker that did not listen."""
+        self._heard_s = time.monotonic()
+
     def flush(self, timeout_s: float) -> None:
         """Write everything out, waiting for the socket, before the worker leaves."""
         deadline_s = time.monotonic() + timeout_s

@@ -123,6 +123,7 @@ class WorkerLoop:
         for message in self._control.poll():
             self._brain.on_control(message)
             if isinstance(message, Deploy):
+                self._control.excuse()  # a user's open() may take longer than a lease
                 for peer in message.peers:
                     self._board.introduce(peer)
             elif isinstance(message, PeerUp):

@@ -67,11 +67,7 @@ class BatchRun:
 
 
 def observe(tasks: Iterable[TaskEnd], planned: Mapping[int, Mapping[str, float]]) -> list[BatchRun]:
-    """Group task ends by batch and stage, oldest first; loads are in the units of the plan where a plan is known.
-
-    An attempt that speculation outran still counts: its executor was busy that long and had not finished its planned
-    load, which is the evidence that would otherwise be lost when both kinds of scheduling work together.
-    """
+    """Group task ends by batch and stage, oldest first; loads are in the units of the plan where a plan is known."""
     stages: dict[tuple[int, int], list[TaskEnd]] = defaultdict(list)
     for task in tasks:
         if task.succeeded or task.outrun:
@@ -84,14 +80,17 @@ def _run(batch: int, ends: list[TaskEnd], planned: Mapping[str, float]) -> Batch
     rows: dict[str, int] = defaultdict(int)
     last_ms: dict[str, float] = {}
     for task in ends:
-        rows[task.executor] += task.rows
+        rows[task.executor] += task.rows if task.succeeded else 0
         took_ms = max(MIN_FINISH_MS, float(task.finish_ms - task.submitted_ms))
         last_ms[task.executor] = max(last_ms.get(task.executor, 0.0), took_ms)
     rows_total = sum(rows.values())
-    if rows_total:
-        units_per_row = (sum(planned.values()) or rows_total) / rows_total
-        loads = {executor: count * units_per_row for executor, count in rows.items()}
-    else:
-        loads = {executor: planned.get(executor, 0.0) for executor in rows}
+    units_per_row = (sum(planned.values()) or rows_total) / rows_total if rows_total else 0.0
+    loads = {executor: count * units_per_row or planned.get(executor, 0.0) for executor, count in rows.items()}
+    # An executor that was given load and finished none of it was outrun by a copy, or too busy to begin; the end of
+    # such an attempt comes seconds later. It took at least as long as the batch, and that must not be forgotten.
+    makespan_ms = max(last_ms.values())
+    for executor in planned.keys() - {task.executor for task in ends if task.succeeded}:
+        loads[executor] = planned[executor]
+        last_ms[executor] = max(last_ms.get(executor, 0.0), makespan_ms)
     nodes = (NodeRun(executor, load, last_ms[executor]) for executor, load in sorted(loads.items()) if load > 0)
     return BatchRun(batch, tuple(nodes))

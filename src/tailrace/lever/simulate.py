@@ -1,6 +1,6 @@
 """A small model of a cluster that runs batches, so that plans can be compared without one.
 
-Called by the tests, the helper sweep and ``explain``. Pure: the random source is passed in. A node needs
+Called by the tests and the sweep over helpers. Pure: the random source is passed in. A node needs
 ``overhead_ms`` plus load over speed; the plans themselves are the ones the real runtime uses.
 """
 

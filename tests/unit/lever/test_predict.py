@@ -75,10 +75,24 @@ def test_loads_are_in_the_units_of_the_plan():
     assert run.loads == {"a": 3000.0, "b": 1000.0}
 
 
-def test_failed_attempts_do_not_count_but_outrun_ones_do():
-    ends = [task("a", 1200, 30), task("b", 1900, 5, succeeded=False), task("c", 1800, 5, succeeded=False, outrun=True)]
-    (run,) = observe(ends, {})
-    assert run.finish_ms == {"a": 200.0, "c": 800.0}
+def test_failed_attempts_do_not_count():
+    (run,) = observe([task("a", 1200, 30), task("b", 1900, 5, succeeded=False)], {})
+    assert run.finish_ms == {"a": 200.0}
+
+
+def test_an_outrun_executor_counts_with_its_planned_load():
+    planned = {1: {"a": 50.0, "b": 50.0}}
+    ends = [task("a", 1200, 50), task("a", 1900, 50), task("b", 1800, 50, succeeded=False, outrun=True)]
+    (run,) = observe(ends, planned)
+    assert run.loads == {"a": 100.0, "b": 50.0}
+    assert run.finish_ms == {"a": 900.0, "b": 900.0}
+
+
+def test_an_executor_that_finished_nothing_took_as_long_as_the_batch():
+    """The end of a slow attempt that speculation outran comes long after the next batch was planned."""
+    (run,) = observe([task("a", 1200, 50), task("a", 1900, 50)], {1: {"a": 50.0, "b": 50.0}})
+    assert run.loads == {"a": 100.0, "b": 50.0}
+    assert run.finish_ms == {"a": 900.0, "b": 900.0}
 
 
 def test_sources_without_row_counts_use_the_planned_loads():

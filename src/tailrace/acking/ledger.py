@@ -41,10 +41,10 @@ class Ledger:
         self.completed += len(done)
         return done
 
-    def pass_by(self, roots: list[int]) -> None:
-        """Note roots that are sent without being tracked: they count as complete."""
-        self._next[roots[-1] >> OFFSET_BITS] = (roots[-1] & OFFSET_MAX) + 1
-        self.completed += len(roots)
+    def pass_by(self, partition: int, last_offset: int, count: int) -> None:
+        """Note roots that need no tracking: they count as complete."""
+        self._next[partition] = last_offset + 1
+        self.completed += count
 
     def skip_to(self, partition: int, offset: int) -> None:
         """Say where a partition starts, before its first root."""

@@ -19,15 +19,24 @@ if TYPE_CHECKING:
 _STILL_NS = 200_000
 
 
+class LoopThread:
+    """The thread that has the loop; asked for once, because asking is a system call."""
+
+    __slots__ = ("ident", "native_id")
+
+    def __init__(self) -> None:
+        self.ident = threading.get_ident()
+        self.native_id = threading.get_native_id()
+
+
 class Call:
     """User code being run by the loop."""
 
-    __slots__ = ("ident", "native_id", "work")
+    __slots__ = ("thread", "work")
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, thread: LoopThread) -> None:
         self.work = work
-        self.ident = threading.get_ident()
-        self.native_id = threading.get_native_id()
+        self.thread = thread
 
 
 class CallWatch:
@@ -41,14 +50,14 @@ class CallWatch:
 
     def stuck(self, call: Call) -> bool:
         """Whether the call should go on without the loop; asked once per period."""
-        cpu_ns = _thread_cpu_ns(call.ident)
+        cpu_ns = _thread_cpu_ns(call.thread.ident)
         if self._seen is not call:
             self._seen, self._first_cpu_ns, self._last_cpu_ns = call, cpu_ns, cpu_ns
             return False
         still = cpu_ns - self._last_cpu_ns < _STILL_NS
         self._last_cpu_ns = cpu_ns
         if still:
-            return not _ready_to_run(call.native_id)
+            return not _ready_to_run(call.thread.native_id)
         return len(call.work.batch) <= 1 and cpu_ns - self._first_cpu_ns > self._period_ns
 
 

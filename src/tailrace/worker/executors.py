@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 def run_piece(work: Work) -> None:
     """Run a piece of work here and now; an error is kept in it."""
-    begun, cpu_begun = time.perf_counter_ns(), time.thread_time_ns()
+    cpu_begun = time.thread_time_ns() if work.sampled else 0
+    begun = time.perf_counter_ns()
     try:
         work.run()
     except BaseException as error:  # noqa: BLE001 - handed to the brain, which ends the query
         work.error = error
     work.took_ns = time.perf_counter_ns() - begun
-    work.cpu_ns = time.thread_time_ns() - cpu_begun
+    if work.sampled:
+        work.cpu_ns = time.thread_time_ns() - cpu_begun
 
 
 class Returns:

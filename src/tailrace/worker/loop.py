@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.protocol import Deploy, PeerUp
 
-from .calls import Call, CallWatch
+from .calls import Call, CallWatch, LoopThread
 from .errors import LeaseLostError
 from .executors import AsyncThread, Returns, TaskThread, run_piece
 from .task import CloseWork, TickWork, Work
@@ -49,6 +49,7 @@ class WorkerLoop:
         self._owner = 0
         self._calling: Call | None = None
         self._watch = CallWatch(settings.handoff_ms)
+        self._thread = LoopThread()
         self._next_housekeeping_s = 0.0
 
     def run(self) -> None:
@@ -83,6 +84,7 @@ class WorkerLoop:
             self._start_loop()
 
     def _serve(self) -> None:
+        self._thread = LoopThread()
         try:
             while not self._brain.stopped and not self._ended.is_set():
                 if not self._round():
@@ -141,7 +143,7 @@ class WorkerLoop:
                 thread = self._threads[task] = TaskThread(self._returns, task.name)
             thread.submit(work)
             return True
-        self._calling = calling = Call(work)
+        self._calling = calling = Call(work, self._thread)
         run_piece(work)
         with self._lock:
             if self._calling is calling:

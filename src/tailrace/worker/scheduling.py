@@ -77,7 +77,7 @@ class Scheduler:
         work = Work(task, batch if keep is None else batch.select(keep))
         work.since_ns = since_ns
         if len(work.batch):
-            _issue(work)
+            task.issue(work)
         if keep is not None:
             self._settling.repeat(task, batch.select([not fresh for fresh in keep]))
         return work if len(work.batch) else None
@@ -98,7 +98,7 @@ class Scheduler:
             if found is not None:
                 inline = task.mode == "inline"
                 records_max = task.values_per_turn(settings.slice_us * 1000) if inline else _THREAD_RECORDS
-                return _issue(ReadWork(task, *found, min(room, records_max)))
+                return task.issue(ReadWork(task, *found, min(room, records_max)))
         return None
 
     def _tick_due(self, task: Task) -> bool:
@@ -107,12 +107,12 @@ class Scheduler:
     def _tick_work(self) -> Work | None:
         for task in self._ticking:
             if not task.in_flight and self._tick_due(task):
-                return _issue(TickWork(task, self._floor.clock.now_ns() / _NS_PER_S))
+                return task.issue(TickWork(task, self._floor.clock.now_ns() / _NS_PER_S))
         return None
 
     def _close_work(self, task: Task) -> Work:
         task.closing = True
-        return _issue(CloseWork(task))
+        return task.issue(CloseWork(task))
 
     def wait_us(self) -> int:
         """How long nothing will be due, in microseconds, if no message comes."""
@@ -131,9 +131,3 @@ class Scheduler:
             if task.next_tick_ns is not None and not task.closing and not task.in_flight:
                 until_us = min(until_us, max(0, task.next_tick_ns - now_ns) // 1000)
         return until_us
-
-
-def _issue(work: Work) -> Work:
-    work.task.in_flight += 1
-    work.task.pieces.append(work)
-    return work

@@ -56,13 +56,15 @@ class Settling:
             return
         source.read += len(values)
         now_ns = self._floor.clock.now_ns()
-        roots = [root_id(work.partition, offset) for offset in work.offsets]
         outputs = [(task.outlets[edge], given, sizes) for edge, given, sizes in work.outputs]
-        if not self._tracked:
+        if not self._tracked or not task.outlets:
             for outlet, given, sizes in outputs:
                 outlet.emit(work.batch, given, sizes)
-            source.ledger.pass_by(roots)
+            source.ledger.pass_by(work.partition, work.offsets[-1], len(values))
+            if not task.outlets:  # all that comes of a root is done within the task that reads it
+                source.latencies.add([now_ns - due_ns for due_ns in work.dues_ns or [now_ns] * len(values)])
             return
+        roots = [root_id(work.partition, offset) for offset in work.offsets]
         lineages = [mix(root, _SALT) for root in roots]
         origin = Batch(values, None, roots, [source.ledger.base_inc] * len(roots), lineages)
         xors = [outlet.emit(origin, given, sizes) for outlet, given, sizes in outputs]

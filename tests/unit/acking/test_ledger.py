@@ -138,5 +138,5 @@ def test_overdue_roots_come_oldest_first_and_not_again_at_once():
 
 def test_untracked_roots_count_as_complete():
     ledger = Ledger(1)
-    ledger.pass_by([root_id(1, 0), root_id(1, 7)])
+    ledger.pass_by(1, 7, 2)
     assert (ledger.completed, ledger.low_water(), len(ledger)) == (2, {1: 8}, 0)

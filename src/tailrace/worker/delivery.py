@@ -49,8 +49,19 @@ class Delivery:
                 self._resync(floor.inbound[frame.channel][1], int.from_bytes(frame.payload, "little"))
 
     def _deliver(self, task: Task, channel: Channel, batch: Batch, now_ns: int) -> None:
+        if task.closing:
+            self._answer_late(task, channel, batch)
+            return
         task.inbox.put(channel, batch, now_ns)  # type: ignore[union-attr]
         self._floor.enqueue(task)
+
+    def _answer_late(self, task: Task, channel: Channel, batch: Batch) -> None:
+        """Answer what comes after the end of all input: a source ends when its roots are complete, so these are again."""
+        channel.received += len(batch)
+        channel.consumed += len(batch)
+        self.credit(channel)
+        if batch.lineages:
+            self._acks.ack(task, batch.roots, batch.incs, batch.lineages)
 
     def _end(self, task: Task, channel: Channel) -> None:
         channel.ended = True

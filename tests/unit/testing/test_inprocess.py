@@ -177,3 +177,14 @@ def test_a_sink_that_is_not_there_is_named():
     assert result.collected == {"left": [1], "right": [1]}
     with pytest.raises(UnknownSinkError, match="'left'"):
         result.values("lefd")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_source_that_is_lost_after_its_end_does_not_hold_the_query_up(seed):
+    """Its successor reads again what the last report did not cover, and tasks that have closed must answer for it."""
+    with testing.InProcess(carries_ids(), workers=4, seed=seed) as query:
+        while not {(1, 0), (1, 1), (1, 2)} & query.brain._tasks_done:
+            query.turns(1)
+        query.kill(query.brain.placement[0][0])
+        result = query.finish()
+    assert set(result.values()) == {(v, part) for v in IDS for part in (0, 1)}

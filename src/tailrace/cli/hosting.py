@@ -28,8 +28,9 @@ _REASON_CHARS_MAX = 300
 @contextlib.contextmanager
 def hosted(workers: int, master: str | None, *, debug: bool) -> Iterator[Any]:
     """Start Spark (embedded, or on a master), give the session and end it; tell why where it fails."""
-    from tailrace.spark.session import end_embedded, end_jvm  # noqa: PLC0415 - so that --help needs no Spark
+    from tailrace.spark.session import end_embedded, end_jvm, jvm_runs  # noqa: PLC0415 - so that --help needs no Spark
 
+    anothers = jvm_runs()
     with _log_file(debug=debug) as log:
         spark = None
         try:
@@ -43,7 +44,8 @@ def hosted(workers: int, master: str | None, *, debug: bool) -> Iterator[Any]:
             with contextlib.suppress(Exception):
                 if spark is not None:
                     end_embedded(spark)
-                end_jvm()
+                if not anothers:
+                    end_jvm()
 
 
 @contextlib.contextmanager

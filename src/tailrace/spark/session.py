@@ -81,6 +81,13 @@ def _launch_jvm(settings: Mapping[str, str], log: IO[bytes]) -> None:
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
 
 
+def jvm_runs() -> bool:
+    """Whether PySpark has started a JVM in this process."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    return SparkContext._gateway is not None  # noqa: SLF001
+
+
 def end_jvm() -> None:
     """Let the JVM that PySpark started go, and wait until it is gone; the next session starts another."""
     from pyspark import SparkContext  # noqa: PLC0415

@@ -56,7 +56,7 @@ class Delivery:
         self._floor.enqueue(task)
 
     def _answer_late(self, task: Task, channel: Channel, batch: Batch) -> None:
-        """Answer what comes after the end of all input: a source ends when its roots are complete, so these are again."""
+        """Answer what comes after the end of all input: sources end with all their roots complete, so it is there."""
         channel.received += len(batch)
         channel.consumed += len(batch)
         self.credit(channel)

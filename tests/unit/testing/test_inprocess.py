@@ -63,10 +63,10 @@ def test_state_is_exact_when_workers_without_state_are_lost(seed):
     rng = random.Random(seed)
     flow = counts_words(range(400))
     with testing.InProcess(flow, workers=4, seed=seed, settings=tr.Settings(max_pending=32, batch_max=8)) as query:
-        stateless = query.brain.placement[1][0]
+        stateless = [query.brain.placement[stage][0] for stage in (0, 1)]
         for _ in range(4):
             query.turns(rng.randint(0, 10))
-            rng.choice([query.kill, query.cut_off])(stateless)
+            rng.choice([query.kill, query.cut_off])(rng.choice(stateless))
         result = query.finish()
     assert result.counters["restarts"] == 4
     wanted = [(key, n) for key in range(7) for n in range(1, len(range(key, 400, 7)) + 1)]

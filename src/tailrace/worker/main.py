@@ -80,6 +80,7 @@ def _work(boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboa
 
     brain = WorkerBrain(where.slot, attempt, SystemClock(), board.send, context_of)
     board.watch_control(control)
+    board.control_ready = True  # the first orders may have come along with the welcome
     try:
         WorkerLoop(brain, board, control, boot.settings).run()
     except (LeaseLostError, FencedError):

@@ -42,7 +42,8 @@ def test_every_id_arrives_when_workers_and_an_executor_are_killed():
         query.stop()
     marks = query._brain._marks
     wanted = {v for part, mark in marks.items() for v in range(part - 1, mark, 2)}
-    assert set(out.values) == wanted
+    # A source that was killed may have sent more than its successor came to before the stop.
+    assert wanted <= set(out.values)
     assert len(wanted) > 2000
 
 

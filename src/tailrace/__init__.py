@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from .config import Policy, Settings
 from .connect import sinks, sources
+from .connect.base import Reader, Records, Sink, Source
 from .coordinator.query import Query, QueryListener
 from .errors import TailraceError
 from .spark.session import spark_session
 from .start import start
 from .topology.graph import Topology
 from .topology.groupings import direct
-from .topology.operators import DeadLetter, KeyedOperator, Operator
+from .topology.operators import DeadLetter, KeyedOperator, Operator, State, TaskContext
 from .version import __version__
 
 __all__ = [
@@ -26,8 +27,14 @@ __all__ = [
     "Policy",
     "Query",
     "QueryListener",
+    "Reader",
+    "Records",
     "Settings",
+    "Sink",
+    "Source",
+    "State",
     "TailraceError",
+    "TaskContext",
     "Topology",
     "__version__",
     "direct",

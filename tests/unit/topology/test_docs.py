@@ -1,7 +1,6 @@
 """The Python blocks of the two documents run, and print what the text blocks behind them say.
 
-``tr`` is put together from the rooms, and starting a query is replaced by validating its topology: these tests are
-about drawing, and need no Spark.
+Starting a query is replaced by validating its topology: these tests are about drawing, and need no Spark.
 """
 
 from __future__ import annotations
@@ -12,12 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tailrace.connect import sinks, sources
-from tailrace.connect.base import Reader, Records, Sink, Source
-from tailrace.errors import TailraceError
-from tailrace.topology.graph import Topology
-from tailrace.topology.groupings import direct
-from tailrace.topology.operators import KeyedOperator, Operator
+import tailrace as tr
 
 DOCS = Path(__file__).parents[3] / "docs"
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -29,21 +23,8 @@ def start(flow):
 
 
 @pytest.fixture
-def names():
-    tr = SimpleNamespace(
-        KeyedOperator=KeyedOperator,
-        Operator=Operator,
-        Reader=Reader,
-        Records=Records,
-        Sink=Sink,
-        Source=Source,
-        TailraceError=TailraceError,
-        Topology=Topology,
-        direct=direct,
-        sinks=sinks,
-        sources=sources,
-        start=start,
-    )
+def names(monkeypatch):
+    monkeypatch.setattr(tr, "start", start)
     return {"__name__": "__main__", "tr": tr}
 
 

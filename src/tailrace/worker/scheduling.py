@@ -48,7 +48,9 @@ class Scheduler:
 
     def _task_work(self) -> Work | None:
         floor, settings = self._floor, self._floor.program.settings
-        for _ in range(len(floor.ready)):
+        looks = len(floor.ready)
+        while looks and floor.ready:
+            looks -= 1
             task = floor.ready.popleft()
             task.queued = False
             if task.in_flight >= task.pieces_max or task.closed or self._tick_due(task):
@@ -63,6 +65,7 @@ class Scheduler:
                     floor.enqueue(task)
                 if work is not None:
                     return work
+                looks += 1  # all duplicates; taken for idleness, each batch of them would cost a sleep
             elif inbox is not None and inbox.ended and not task.in_flight and not task.closing:
                 return self._close_work(task)
         return None

@@ -8,7 +8,7 @@ from tailrace.batch import Batch, root_id
 
 
 def test_duplicates_in_front_are_passed_over_to_find_what_is_new():
-    """To give up at the first batch of duplicates would look like idleness, and the loop would sleep on a full inbox."""
+    """To give up at a batch of duplicates would look like idleness, and the loop would sleep on a full inbox."""
     source, flow = testing.TestSource([1], open_ended=True), tr.Topology("again")
     flow.source(source).shuffle().sink(testing.TestSink())
     with testing.InProcess(flow, workers=2) as query:

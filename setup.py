@@ -6,7 +6,8 @@ the innermost loops run in Python.
 
 from setuptools import Extension, setup
 
-RING = ("map", "peers", "protocol", "side", "wait", "watch", "face_send", "face_receive", "face_wait")
+RING = ("map", "peers", "protocol", "side", "wait", "watch", "face_send", "face_receive", "face_span", "face_wait")
+HOT = ("common", "bundles", "roots")
 
 setup(
     ext_modules=[
@@ -20,7 +21,9 @@ setup(
         ),
         Extension(
             "tailrace._hot",
-            sources=["native/hotmodule.c"],
+            sources=["native/hotmodule.c", *(f"native/hot_{part}.c" for part in HOT)],
+            depends=["native/hot.h"],
+            include_dirs=["native"],
             extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"],
             optional=True,
         ),

@@ -29,10 +29,19 @@ static bool append(PyObject *list, const struct ring_view *view, PyObject *paylo
     if (payload == NULL) {
         return false;
     }
-    PyObject *entry = with_token ? Py_BuildValue("(KIN)", (unsigned long long)view->seq, view->target, payload)
-                                 : Py_BuildValue("(IN)", view->target, payload);
-    bool appended = entry != NULL && PyList_Append(list, entry) == 0;
-    Py_XDECREF(entry);
+    PyObject *entry = PyTuple_New(with_token ? 3 : 2);
+    if (entry == NULL) {
+        Py_DECREF(payload);
+        return false;
+    }
+    Py_ssize_t at = 0;
+    if (with_token) {
+        PyTuple_SET_ITEM(entry, at++, PyLong_FromUnsignedLongLong(view->seq));
+    }
+    PyTuple_SET_ITEM(entry, at++, PyLong_FromUnsignedLong(view->target));
+    PyTuple_SET_ITEM(entry, at, payload);
+    bool appended = !PyErr_Occurred() && PyList_Append(list, entry) == 0;
+    Py_DECREF(entry);
     return appended;
 }
 
@@ -55,13 +64,23 @@ static bool append_batch(Ring *self, PyObject *list, const struct ring_view *vie
     return true;
 }
 
-static bool append_record(Ring *self, PyObject *list, const struct ring_view *view, bool with_token) {
+/* What becomes of the records: bytes, the record finished; bytes and a token, the record claimed until the caller ends it;
+ * or, of large ones, the very bytes in the ring until the next call. */
+enum taking { TAKE, CLAIM, BORROW };
+
+static bool is_lent(const Ring *self, const struct ring_view *view, enum taking how) {
+    return how == BORROW && view->kind == RING_PLAIN && view->length >= FACE_BORROW_BYTES_MIN &&
+           self->borrowed_count < FACE_BORROWED_MAX;
+}
+
+static bool append_record(Ring *self, PyObject *list, const struct ring_view *view, enum taking how) {
     if (view->kind == RING_BATCH) {
-        return append_batch(self, list, view, with_token);
+        return append_batch(self, list, view, how == CLAIM);
     }
-    PyObject *payload = view->kind == RING_SIDE ? read_side(self, view)
-                                                : PyBytes_FromStringAndSize((const char *)view->body, view->length);
-    return append(list, view, payload, with_token);
+    PyObject *payload = is_lent(self, view, how)  ? span_of(self, view->body, view->length)
+                        : view->kind == RING_SIDE ? read_side(self, view)
+                                                  : PyBytes_FromStringAndSize((const char *)view->body, view->length);
+    return append(list, view, payload, how == CLAIM);
 }
 
 /* Ends a claim. The side file goes after its record, so that a consumer killed between the two leaves a readable claim. */
@@ -81,9 +100,21 @@ static bool finish(Ring *self, uint64_t seq) {
     return done;
 }
 
-/* Takes up to `records_max` ready records; without tokens they are finished at once. What was already taken is returned
+/* Frees what was lent out; whoever still looks at it sees other bytes from now on. */
+void face_end_borrowing(Ring *self) {
+    for (int i = 0; i < self->borrowed_count; i++) {
+        ring_done(&self->ring, self->borrowed[i]);
+    }
+    if (self->borrowed_count > 0) {
+        self->borrowed_count = 0;
+        ring_advance_left(&self->ring);
+    }
+}
+
+/* Takes up to `records_max` ready records. What was already taken is returned
  * even if a later record fails: that one is given back and fails again when it is alone. */
-static PyObject *take_records(Ring *self, Py_ssize_t records_max, bool with_token) {
+static PyObject *take_records(Ring *self, Py_ssize_t records_max, enum taking how) {
+    face_end_borrowing(self);
     PyObject *list = PyList_New(0);
     struct ring_view view;
     enum ring_result result = RING_NOTHING;
@@ -93,7 +124,7 @@ static PyObject *take_records(Ring *self, Py_ssize_t records_max, bool with_toke
             break;
         }
         Py_ssize_t before = PyList_GET_SIZE(list);
-        if (!append_record(self, list, &view, with_token)) {
+        if (!append_record(self, list, &view, how)) {
             ring_give_back(&self->ring, view.seq);
             if (before == 0) {
                 Py_CLEAR(list);
@@ -103,7 +134,9 @@ static PyObject *take_records(Ring *self, Py_ssize_t records_max, bool with_toke
             PyList_SetSlice(list, before, PyList_GET_SIZE(list), NULL);
             break;
         }
-        if (!with_token) {
+        if (is_lent(self, &view, how)) {
+            self->borrowed[self->borrowed_count++] = view.seq;
+        } else if (how != CLAIM) {
             finish(self, view.seq);
         }
     }
@@ -122,7 +155,34 @@ PyObject *Ring_recv(Ring *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|n:recv", names, &records_max) || !face_begin_consuming(self)) {
         return NULL;
     }
-    return take_records(self, records_max, false);
+    return take_records(self, records_max, TAKE);
+}
+
+/* The hot calls: they wait and take in one, so that between the wake-up and the message no Python runs. */
+static PyObject *wait_and_take(Ring *self, PyObject *const *args, Py_ssize_t count, enum taking how) {
+    if (count != 2) {
+        return PyErr_Format(PyExc_TypeError, "max_records and timeout_us were expected, got %zd arguments", count);
+    }
+    Py_ssize_t records_max = PyLong_AsSsize_t(args[0]);
+    long long timeout_us = PyErr_Occurred() ? 0 : PyLong_AsLongLong(args[1]);
+    if (PyErr_Occurred() || !face_begin_consuming(self)) {
+        return NULL;
+    }
+    if (timeout_us != 0 && !ring_has_ready(&self->ring)) {
+        int news = face_wait(self, timeout_us);
+        if (news != 1) {
+            return news == -1 ? NULL : PyList_New(0);
+        }
+    }
+    return take_records(self, records_max, how);
+}
+
+PyObject *Ring_receive(Ring *self, PyObject *const *args, Py_ssize_t count) {
+    return wait_and_take(self, args, count, TAKE);
+}
+
+PyObject *Ring_borrow(Ring *self, PyObject *const *args, Py_ssize_t count) {
+    return wait_and_take(self, args, count, BORROW);
 }
 
 PyObject *Ring_claim(Ring *self, PyObject *args, PyObject *kwargs) {
@@ -131,7 +191,7 @@ PyObject *Ring_claim(Ring *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|n:claim", names, &records_max) || !face_begin_consuming(self)) {
         return NULL;
     }
-    return take_records(self, records_max, true);
+    return take_records(self, records_max, CLAIM);
 }
 
 static PyObject *end_claim(Ring *self, PyObject *token, bool done) {

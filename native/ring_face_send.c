@@ -87,6 +87,25 @@ PyObject *Ring_try_send(Ring *self, PyObject *const *args, Py_ssize_t count) {
     return result;
 }
 
+static PyObject *send_side(Ring *self, unsigned long target, Py_buffer *payload, long long timeout_us);
+
+/* Sends a message of any size, the large ones by a side file; no keywords, for the same reason. */
+PyObject *Ring_post(Ring *self, PyObject *const *args, Py_ssize_t count) {
+    Py_buffer payload;
+    if (count != 3) {
+        return PyErr_Format(PyExc_TypeError, "post takes target, payload and timeout_us, got %zd arguments", count);
+    }
+    unsigned long target = PyLong_AsUnsignedLong(args[0]);
+    long long timeout_us = PyErr_Occurred() ? 0 : PyLong_AsLongLong(args[2]);
+    if (PyErr_Occurred() || !face_is_usable(self) || PyObject_GetBuffer(args[1], &payload, PyBUF_SIMPLE) == -1) {
+        return NULL;
+    }
+    bool large = (uint64_t)payload.len > face_message_bytes_max(self);
+    PyObject *result = (large ? send_side : send_plain)(self, target, &payload, timeout_us);
+    PyBuffer_Release(&payload);
+    return result;
+}
+
 PyObject *Ring_send(Ring *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"target", "payload", "timeout_us", NULL};
     unsigned long target;

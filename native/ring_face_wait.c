@@ -7,11 +7,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-PyObject *Ring_wait(Ring *self, PyObject *arg) {
-    long long timeout_us = PyLong_AsLongLong(arg);
-    if (PyErr_Occurred() || !face_begin_consuming(self)) {
-        return NULL;
-    }
+/* 1: news; 0: time is up or the ring was closed meanwhile; -1: error set. Below 0 waits for ever. */
+int face_wait(Ring *self, long long timeout_us) {
+    face_end_borrowing(self); /* or a producer could wait for the room that a sleeper holds */
     int64_t deadline_us = timeout_us < 0 ? INT64_MAX : ring_now_us() + timeout_us;
     for (;;) {
         int news;
@@ -24,15 +22,24 @@ PyObject *Ring_wait(Ring *self, PyObject *arg) {
         self->consuming = false;
         face_end_use(self);
         if (news == 1 || self->closed) {
-            return PyBool_FromLong(news == 1);
+            return news == 1 && !self->closed;
         }
         if (PyErr_CheckSignals() == -1) {
-            return NULL;
+            return -1;
         }
         if (ring_now_us() >= deadline_us) {
-            Py_RETURN_FALSE;
+            return 0;
         }
     }
+}
+
+PyObject *Ring_wait(Ring *self, PyObject *arg) {
+    long long timeout_us = PyLong_AsLongLong(arg);
+    if (PyErr_Occurred() || !face_begin_consuming(self)) {
+        return NULL;
+    }
+    int news = face_wait(self, timeout_us);
+    return news == -1 ? NULL : PyBool_FromLong(news);
 }
 
 PyObject *Ring_bell(Ring *self, PyObject *unused) {

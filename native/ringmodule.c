@@ -64,11 +64,20 @@ static void unmap(Ring *self) {
     }
 }
 
-void face_end_use(Ring *self) {
-    self->users--;
-    if (self->closed && self->users == 0) {
+static void unmap_if_idle(Ring *self) {
+    if (self->closed && self->users == 0 && self->lent == 0) {
         unmap(self);
     }
+}
+
+void face_end_use(Ring *self) {
+    self->users--;
+    unmap_if_idle(self);
+}
+
+void face_end_lending(Ring *self) {
+    self->lent--;
+    unmap_if_idle(self);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
@@ -147,10 +156,11 @@ static PyObject *Ring_close(Ring *self, PyObject *unused) {
         self->closed = true;
         if (self->forks != fork_count) {
             self->users = 0;
-        }
-        if (self->users == 0) {
-            unmap(self);
         } else {
+            face_end_borrowing(self);
+        }
+        unmap_if_idle(self);
+        if (self->users > 0) {
             atomic_store(&self->ring.closing, 1);
             (void)!write(self->stop, &(uint64_t){1}, sizeof(uint64_t));
             ring_wake_consumers(&self->ring);
@@ -245,10 +255,13 @@ static PyMethodDef ring_methods[] = {
     CALL("create", Ring_create, METH_VARARGS | METH_KEYWORDS | METH_STATIC),
     CALL("attach", Ring_attach, METH_O | METH_STATIC),
     CALL("close", Ring_close, METH_NOARGS),
+    CALL("post", Ring_post, METH_FASTCALL),
     CALL("try_send", Ring_try_send, METH_FASTCALL),
     CALL("send", Ring_send, METH_VARARGS | METH_KEYWORDS),
     CALL("send_batch", Ring_send_batch, METH_VARARGS | METH_KEYWORDS),
     CALL("send_large", Ring_send_large, METH_VARARGS | METH_KEYWORDS),
+    CALL("receive", Ring_receive, METH_FASTCALL),
+    CALL("borrow", Ring_borrow, METH_FASTCALL),
     CALL("recv", Ring_recv, METH_VARARGS | METH_KEYWORDS),
     CALL("claim", Ring_claim, METH_VARARGS | METH_KEYWORDS),
     CALL("done", Ring_done, METH_O),
@@ -282,7 +295,7 @@ static PyModuleDef ring_module = {PyModuleDef_HEAD_INIT, .m_name = "_ring", .m_s
 PyMODINIT_FUNC PyInit__ring(void) {
     PyObject *module = PyModule_Create(&ring_module);
     ring_type = (PyTypeObject *)PyType_FromSpec(&ring_spec);
-    if (module == NULL || ring_type == NULL || PyModule_AddObjectRef(module, "Ring", (PyObject *)ring_type) == -1 ||
+    if (module == NULL || ring_type == NULL || !span_type_ready() || PyModule_AddObjectRef(module, "Ring", (PyObject *)ring_type) == -1 ||
         PyModule_AddObjectRef(module, "HAVE_FUTEX", Py_True) == -1) {
         Py_XDECREF(module);
         return NULL;

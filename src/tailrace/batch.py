@@ -2,12 +2,20 @@
 
 A *bundle* is what one input gave to one destination: its values share root, incarnation and lineage, so that they are
 tracked and deduplicated together at the price of one. Columns, not objects per tuple, keep the hot path in C loops.
+
+A bundle's *head* is those three numbers in a row in an ``array('Q')``. Its lineage is a name and a share in one: the
+XOR of all lineages that a root gave rise to is the root's own, because what a bundle gives takes its lineage over. So
+an ack is a head, and acknowledging a batch is copying its heads.
 """
 
 from __future__ import annotations
 
+from array import array
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: A root id is its partition's number over the offset within the partition.
 OFFSET_BITS = 47
@@ -15,8 +23,17 @@ OFFSET_MAX = (1 << OFFSET_BITS) - 1
 PARTITIONS_MAX = 1 << 16
 #: An incarnation is the source task's attempt over the number of the replay.
 REPLAY_BITS = 8
+#: Numbers in a head: root, incarnation, lineage.
+HEAD_PLACES = 3
 
+#: What the lineage of a root is derived with.
+_SALT = 0x2545F4914F6CDD1D
 _M64 = (1 << 64) - 1
+
+
+def numbers(items: Iterable[int] = ()) -> array[int]:
+    """Make a column of unsigned 64-bit numbers."""
+    return array("Q", items)
 
 
 def mix(lineage: int, tag: int) -> int:
@@ -30,19 +47,20 @@ def root_id(partition: int, offset: int) -> int:
     return partition << OFFSET_BITS | offset
 
 
+def root_lineage(root: int) -> int:
+    """Name a root: its share in itself."""
+    return mix(root, _SALT)
+
+
 class Batch:
-    """Bundles of one channel. ``sizes`` is None when each bundle holds one value; ``roots`` is empty when untracked."""
+    """Bundles of one channel. ``sizes`` is None when each bundle holds one value; ``heads`` is empty when untracked."""
 
-    __slots__ = ("incs", "lineages", "roots", "sizes", "values")
+    __slots__ = ("heads", "sizes", "values")
 
-    def __init__(
-        self, values: list[Any], sizes: list[int] | None, roots: list[int], incs: list[int], lineages: list[int]
-    ) -> None:
+    def __init__(self, values: list[Any], sizes: list[int] | None, heads: array[int]) -> None:
         self.values = values
         self.sizes = sizes
-        self.roots = roots
-        self.incs = incs
-        self.lineages = lineages
+        self.heads = heads
 
     def __len__(self) -> int:
         return len(self.values)
@@ -50,7 +68,30 @@ class Batch:
     @property
     def bundles(self) -> int:
         """How many bundles; in an untracked batch each value stands for itself."""
-        return len(self.lineages) or len(self.values)
+        return len(self.heads) // HEAD_PLACES or len(self.values)
+
+    @property
+    def roots(self) -> array[int]:
+        """The root of each bundle."""
+        return self.heads[0::HEAD_PLACES]
+
+    @property
+    def incs(self) -> array[int]:
+        """The incarnation of each bundle's root."""
+        return self.heads[1::HEAD_PLACES]
+
+    @property
+    def lineages(self) -> array[int]:
+        """The lineage of each bundle."""
+        return self.heads[2::HEAD_PLACES]
+
+    def append(self, other: Batch) -> None:
+        """Put another batch's bundles behind one's own; both are tracked, or neither is."""
+        if self.heads and (self.sizes is not None or other.sizes is not None):
+            self.sizes = [1] * len(self.values) if self.sizes is None else self.sizes
+            self.sizes += [1] * len(other.values) if other.sizes is None else other.sizes
+        self.values += other.values
+        self.heads += other.heads
 
     def split(self, values_max: int) -> tuple[Batch, Batch | None]:
         """Cut after about ``values_max`` values, at a bundle's end; the second part is None when nothing is left."""
@@ -73,9 +114,7 @@ class Batch:
         return Batch(
             self.values[begin:end],
             None if self.sizes is None else self.sizes[first:last],
-            self.roots[first:last],
-            self.incs[first:last],
-            self.lineages[first:last],
+            self.heads[first * HEAD_PLACES : None if last is None else last * HEAD_PLACES],
         )
 
     def select(self, keep: list[bool]) -> Batch:
@@ -87,10 +126,9 @@ class Batch:
             ends = list(accumulate(self.sizes, initial=0))
             values = [value for i in picked for value in self.values[ends[i] : ends[i + 1]]]
             sizes = [self.sizes[i] for i in picked]
-        return Batch(
-            values,
-            sizes,
-            [self.roots[i] for i in picked],
-            [self.incs[i] for i in picked],
-            [self.lineages[i] for i in picked],
-        )
+        return Batch(values, sizes, pick_heads(self.heads, picked))
+
+
+def pick_heads(heads: array[int], picked: Iterable[int]) -> array[int]:
+    """Take some of the heads."""
+    return numbers(number for i in picked for number in heads[i * HEAD_PLACES : (i + 1) * HEAD_PLACES])

@@ -1,66 +1,80 @@
-"""The innermost loops of a worker: filing bundles, keeping the ledger of open roots, counting latencies.
+"""The innermost loops of a worker: filing bundles, keeping open roots, looking keys up, counting.
 
-In C where the extension was built (``native/hotmodule.c``), else the same in Python below; a test holds the two equal.
-Called by ``worker.outlet``, ``acking.ledger`` and ``metrics.histogram``; works on plain lists and dicts only.
+In C where the extension was built (``native/hot*.c``), else the same in Python below; a test holds the two equal.
+Called by ``worker.outlet``, ``worker.settling``, ``acking``, ``routing.fields`` and ``metrics.histogram``; works on
+plain lists, dicts and arrays only.
 """
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .batch import mix
+from .batch import HEAD_PLACES, OFFSET_BITS, OFFSET_MAX, mix, numbers, root_id, root_lineage
 
-__all__ = ["count_buckets", "enter", "file_bundles", "file_values", "settle"]
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterator, Sequence
 
-#: Values, sizes, roots, incarnations and lineages of one outbox.
-Columns = tuple[list[Any], list[int], list[int], list[int], list[int]]
-#: An open root in a ledger: what is left of it, its incarnation, when it was due and sent, and what it gave.
-Open = list[Any]
-OPEN_XOR, OPEN_INC, OPEN_DUE, OPEN_SENT, OPEN_GIVEN, OPEN_INDEX = range(6)
+__all__ = [
+    "OpenRoots", "by_partition", "count_buckets", "count_keys", "file_bundles", "file_values", "look_up", "root_heads",
+    "survey",
+]  # fmt: skip
+
+#: Values, sizes and heads of one outbox.
+Columns = tuple[list[Any], list[int], "array[int]"]
+
+
+def _heads(column: array[int]) -> Iterator[tuple[int, int, int]]:
+    return zip(column[0::HEAD_PLACES], column[1::HEAD_PLACES], column[2::HEAD_PLACES], strict=True)
 
 
 def file_bundles_py(
     values: list[Any],
     dests: list[int],
     sizes: list[int] | None,
-    roots: list[int],
-    incs: list[int],
-    lineages: list[int],
+    heads: array[int],
+    shares: array[int] | None,
+    last: bool,
     columns: list[Columns],
     tags: list[int],
     piece_max: int,
-) -> list[int]:
+) -> array[int] | None:
     """File every bundle under its destinations, in pieces of ``piece_max`` values at most.
 
     The first destination that a bundle's values name is its first way, and so on. A lineage is derived from the way,
-    not from the destination, so that a replay that shuffle deals to other tasks still goes by the same names. Gives,
-    per bundle, the XOR of the lineages that its pieces were given.
+    not from the destination, so that a replay that shuffle deals to other tasks still goes by the same names. Where
+    this is the ``last`` edge, a bundle's last piece takes what is left of the bundle's share, which is its lineage
+    unless ``shares`` say otherwise. Gives what is left of each share; None when nothing is.
     """
     pairs = iter(zip(dests, values, strict=True))
-    xors = []
-    for size, root, inc, parent in zip(sizes or [1] * len(roots), roots, incs, lineages, strict=True):
+    left = []
+    given = shares if shares is not None else heads[2::HEAD_PLACES]
+    for size, share, head in zip(sizes or [1] * len(given), given, _heads(heads), strict=True):
         groups: dict[int, list[Any]] = {}
         for dest, value in islice(pairs, size):
             groups.setdefault(dest, []).append(value)
-        total = 0
-        for tag, (dest, group) in zip(tags, groups.items(), strict=False):
-            way = mix(parent, tag)
-            for piece, begin in enumerate(range(0, len(group), piece_max)):
-                part = group[begin : begin + piece_max]
-                lineage = mix(way, piece) if piece else way
-                total ^= lineage
-                _append(columns[dest], part, root, inc, lineage)
-        xors.append(total)
-    return xors
+        rest = share
+        for at, (dest, part, name) in enumerate(pieces := _pieces(groups, head[2], tags, piece_max), 1):
+            lineage = rest if last and at == len(pieces) else name
+            rest ^= lineage
+            columns[dest][0].extend(part)
+            columns[dest][1].append(len(part))
+            columns[dest][2].extend((head[0], head[1], lineage))
+        left.append(rest)
+    return numbers(left) if any(left) else None
 
 
-def _append(columns: Columns, part: list[Any], root: int, inc: int, lineage: int) -> None:
-    columns[0].extend(part)
-    columns[1].append(len(part))
-    columns[2].append(root)
-    columns[3].append(inc)
-    columns[4].append(lineage)
+def _pieces(
+    groups: dict[int, list[Any]], parent: int, tags: list[int], piece_max: int
+) -> list[tuple[int, list[Any], int]]:
+    """Cut a bundle's groups into pieces: destination, values and name of each."""
+    pieces = []
+    for tag, (dest, group) in zip(tags, groups.items(), strict=False):
+        way = mix(parent, tag)
+        for number, begin in enumerate(range(0, len(group), piece_max)):
+            pieces.append((dest, group[begin : begin + piece_max], mix(way, number) if number else way))
+    return pieces
 
 
 def file_values_py(values: list[Any], dests: list[int], lists: list[list[Any]]) -> None:
@@ -69,33 +83,122 @@ def file_values_py(values: list[Any], dests: list[int], lists: list[list[Any]]) 
         lists[dest].append(value)
 
 
-def enter_py(
-    opened: dict[int, Open], roots: list[int], xors: list[int], dues_ns: list[int], now_ns: int, inc: int, given: Any
-) -> list[int]:
-    """Enter fresh roots; gives the latencies of those for which nothing was sent, so that they are complete."""
-    done = []
-    for index, (root, xor, due_ns) in enumerate(zip(roots, xors, dues_ns, strict=True)):
-        if xor:
-            opened[root] = [xor, inc, due_ns, now_ns, given, index]
-        else:
-            done.append(now_ns - due_ns)
-    return done
+def root_heads_py(partition: int, offsets: Sequence[int], inc: int) -> array[int]:
+    """Make the heads of fresh roots of a partition."""
+    heads = numbers()
+    for offset in offsets:
+        root = root_id(partition, offset)
+        heads.extend((root, inc, root_lineage(root)))
+    return heads
 
 
-def settle_py(opened: dict[int, Open], roots: list[int], incs: list[int], xors: list[int], now_ns: int) -> list[int]:
-    """XOR acks into open roots; gives the latencies of those that are complete, which are closed."""
-    done = []
-    for root, inc, xor in zip(roots, incs, xors, strict=True):
-        entry = opened.get(root)
-        if entry is None or entry[OPEN_INC] != inc:
-            continue
-        left = entry[OPEN_XOR] ^ xor
-        if left:
-            entry[OPEN_XOR] = left
-        else:
-            done.append(now_ns - entry[OPEN_DUE])
-            del opened[root]
-    return done
+def survey_py(heads: array[int]) -> tuple[int, int, int]:
+    """Tell the lowest and the highest root, and the incarnation of all or -1 when they differ."""
+    roots, incs = heads[0::HEAD_PLACES], set(heads[1::HEAD_PLACES])
+    return min(roots, default=(1 << 64) - 1), max(roots, default=0), incs.pop() if len(incs) == 1 else -1
+
+
+def by_partition_py(heads: array[int]) -> dict[int, array[int]]:
+    """Divide heads by the partition of their roots."""
+    parts: dict[int, array[int]] = {}
+    for head in _heads(heads):
+        parts.setdefault(head[0] >> OFFSET_BITS, numbers()).extend(head)
+    return parts
+
+
+def look_up_py(table: dict[Any, int], keys: Sequence[Any]) -> list[int]:
+    """Look keys up in a dict, which may know what to do about missing ones."""
+    return list(map(table.__getitem__, keys))
+
+
+def count_keys_py(counts: dict[Any, int], keys: list[Any], into: list[Any]) -> None:
+    """Count each key up and append it with its count; on an error ``into`` ends where the offending key was."""
+    for key in keys:
+        count = counts[key] = counts.get(key, 0) + 1
+        into.append((key, count))
+
+
+class OpenRootsPy:
+    """Open roots of one source task, oldest first: what is left of each, its incarnation, when due and sent, its gift.
+
+    What is left of a root at first is its lineage; acks are XORed in, and the root is complete when nothing is left.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, list[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __contains__(self, root: object) -> bool:
+        return root in self._open
+
+    def enter(
+        self, heads: array[int], done: array[int] | None, dues_ns: Sequence[int] | None, now_ns: int, given: Any
+    ) -> list[int]:
+        """Enter fresh roots, of which ``done`` is acknowledged already; gives the latencies of the complete ones."""
+        latencies = []
+        bundles = len(heads) // HEAD_PLACES
+        rows = zip(_heads(heads), done or [0] * bundles, dues_ns or [now_ns] * bundles, strict=True)
+        for index, ((root, inc, lineage), acked, due_ns) in enumerate(rows):
+            if root in self._open:
+                raise ValueError(f"root {root} is open already")
+            if lineage == acked:
+                latencies.append(now_ns - due_ns)
+            else:
+                self._open[root] = [lineage ^ acked, inc, due_ns, now_ns, given, index, now_ns]
+        return latencies
+
+    def settle(self, heads: array[int], now_ns: int, spent: list[int] | None) -> tuple[list[int], array[int] | None]:
+        """XOR acks in; gives the latencies of the roots they complete, and the acks of other incarnations.
+
+        Appends to ``spent``, where there is one, how long ago each of those roots was first sent.
+        """
+        latencies, strays = [], numbers()
+        for root, inc, lineage in _heads(heads):
+            entry = self._open.get(root)
+            if entry is None:
+                continue
+            if entry[1] != inc:
+                strays.extend((root, inc, lineage))
+                continue
+            entry[0] ^= lineage
+            if not entry[0]:
+                latencies.append(now_ns - entry[2])
+                if spent is not None:
+                    spent.append(now_ns - entry[3])
+                del self._open[root]
+        return latencies, strays or None
+
+    def sent_before(self, before_ns: int, limit: int) -> list[int]:
+        """List the roots last sent before a time, oldest first."""
+        return list(islice((root for root, entry in self._open.items() if entry[6] < before_ns), limit))
+
+    def ages(self, now_ns: int) -> list[int]:
+        """Tell how long ago each open root was first sent."""
+        return [now_ns - entry[3] for entry in self._open.values()]
+
+    def look(self, root: int) -> tuple[int, int, int, int, Any, int]:
+        """Tell what is left of a root, its incarnation, when it was due and first sent, its gift and index there."""
+        left, inc, due_ns, sent_ns, given, index, _ = self._open[root]
+        return left, inc, due_ns, sent_ns, given, index
+
+    def restart(self, root: int, inc: int, left: int, now_ns: int) -> None:
+        """Begin another incarnation of a root."""
+        entry = self._open[root]
+        entry[0], entry[1], entry[6] = left, inc, now_ns
+
+    def close(self, root: int) -> None:
+        """Take a root out."""
+        del self._open[root]
+
+    def lows(self) -> dict[int, int]:
+        """Tell the lowest open offset of each partition."""
+        lows: dict[int, int] = {}
+        for root in self._open:
+            partition, offset = root >> OFFSET_BITS, root & OFFSET_MAX
+            lows[partition] = min(lows.get(partition, OFFSET_MAX), offset)
+        return lows
 
 
 def count_buckets_py(counts: dict[int, int], values: list[int]) -> None:
@@ -107,10 +210,22 @@ def count_buckets_py(counts: dict[int, int], values: list[int]) -> None:
 
 
 try:
-    from ._hot import count_buckets, enter, file_bundles, file_values, settle
+    from ._hot import (
+        OpenRoots,
+        by_partition,
+        count_buckets,
+        count_keys,
+        file_bundles,
+        file_values,
+        look_up,
+        root_heads,
+        survey,
+    )
 except ImportError:
     NATIVE = False
-    count_buckets, enter, settle = count_buckets_py, enter_py, settle_py
+    OpenRoots = OpenRootsPy  # type: ignore[misc,assignment]
+    by_partition, root_heads, survey = by_partition_py, root_heads_py, survey_py
+    count_buckets, count_keys, look_up = count_buckets_py, count_keys_py, look_up_py
     file_bundles, file_values = file_bundles_py, file_values_py
 else:
     NATIVE = True

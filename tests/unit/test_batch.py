@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.heads import batch_of
 
-from tailrace.batch import OFFSET_BITS, OFFSET_MAX, PARTITIONS_MAX, Batch, mix, root_id
+from tailrace.batch import OFFSET_BITS, OFFSET_MAX, PARTITIONS_MAX, mix, root_id
 
 U64 = st.integers(0, 2**64 - 1)
 
@@ -13,14 +14,14 @@ U64 = st.integers(0, 2**64 - 1)
 @st.composite
 def batches(draw, *, tracked=True):
     if not tracked:
-        return Batch(draw(st.lists(st.integers(), max_size=30)), None, [], [], [])
+        return batch_of(draw(st.lists(st.integers(), max_size=30)), None, [], [], [])
     sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=12))
     if draw(st.booleans()):
         sizes = [1] * len(sizes)
     values = list(range(sum(sizes)))
     numbers = list(range(len(sizes)))
     plain = all(size == 1 for size in sizes) and draw(st.booleans())
-    return Batch(values, None if plain else sizes, numbers, [n + 100 for n in numbers], [n + 200 for n in numbers])
+    return batch_of(values, None if plain else sizes, numbers, [n + 100 for n in numbers], [n + 200 for n in numbers])
 
 
 def bundles(batch):
@@ -71,3 +72,10 @@ def test_a_root_id_holds_its_partition_and_its_offset_in_63_bits(partition, offs
 def test_children_of_one_bundle_have_names_of_their_own(lineage, tag, other):
     assert 0 <= mix(lineage, tag) < 2**64
     assert (mix(lineage, tag) == mix(lineage, other)) == (tag == other)
+
+
+@given(batches(), batches())
+def test_appending_keeps_the_bundles_of_both_in_order(first, second):
+    wanted = bundles(first) + bundles(second)
+    first.append(second)
+    assert bundles(first) == wanted

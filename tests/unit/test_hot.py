@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import copy
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.unit.heads import heads_of
 
 from tailrace import hot
+from tailrace.batch import numbers, root_id, root_lineage
 
 native = pytest.mark.skipif(not hot.NATIVE, reason="the extension was not built")
 U64 = st.integers(0, 2**64 - 1)
@@ -24,16 +29,18 @@ def filings(draw):
     dests = draw(st.lists(st.integers(0, boxes - 1), min_size=len(values), max_size=len(values)))
     lineages = draw(st.lists(U64, min_size=len(sizes), max_size=len(sizes)))
     plain = all(size == 1 for size in sizes) and draw(st.booleans())
-    roots, incs = list(range(len(sizes))), [256] * len(sizes)
+    heads = heads_of(range(len(sizes)), [256] * len(sizes), lineages)
+    shares = numbers(draw(st.lists(U64, min_size=len(sizes), max_size=len(sizes)))) if draw(st.booleans()) else None
     tags = draw(st.lists(U64, min_size=boxes, max_size=boxes, unique=True))
-    return values, dests, None if plain else sizes, roots, incs, lineages, boxes, tags, draw(st.integers(1, 5))
+    last = draw(st.booleans())
+    return values, dests, None if plain else sizes, heads, shares, last, boxes, tags, draw(st.integers(1, 5))
 
 
 def filed(function, filing):
-    values, dests, sizes, roots, incs, lineages, boxes, tags, piece_max = filing
-    columns = [([], [], [], [], []) for _ in range(boxes)]
-    xors = function(values, dests, sizes, roots, incs, lineages, columns, tags, piece_max)
-    return xors, columns
+    values, dests, sizes, heads, shares, last, boxes, tags, piece_max = filing
+    columns = [([], [], numbers()) for _ in range(boxes)]
+    left = function(values, dests, sizes, heads, shares, last, columns, tags, piece_max)
+    return left, columns
 
 
 @native
@@ -43,29 +50,32 @@ def test_bundles_are_filed_alike(filing):
 
 
 @given(filings())
-def test_every_value_is_filed_once_and_the_xors_are_of_what_was_filed(filing):
-    values, dests, sizes, roots, _, lineages, boxes, _, piece_max = filing
-    xors, columns = filed(hot.file_bundles, filing)
-    total = dict.fromkeys(roots, 0)
+def test_every_value_is_filed_once_and_the_shares_add_up(filing):
+    values, dests, sizes, heads, shares, last, boxes, _, piece_max = filing
+    left, columns = filed(hot.file_bundles, filing)
+    given_away = [0] * (len(heads) // 3)
     for dest in range(boxes):
-        box_values, box_sizes, box_roots, _, box_lineages = columns[dest]
+        box_values, box_sizes, box_heads = columns[dest]
         assert box_values == [value for value, to in zip(values, dests, strict=True) if to == dest]
         assert sum(box_sizes) == len(box_values)
         assert all(1 <= size <= piece_max for size in box_sizes)
-        for root, lineage in zip(box_roots, box_lineages, strict=True):
-            total[root] ^= lineage
-    assert xors == list(total.values())
-    assert len(lineages) == len(xors)
-    assert sizes is None or sum(sizes) == len(values)
+        for root, lineage in zip(box_heads[0::3], box_heads[2::3], strict=True):
+            given_away[root] ^= lineage
+    wanted = heads[2::3] if shares is None else shares
+    rest = left if left is not None else [0] * len(given_away)
+    assert [away ^ over for away, over in zip(given_away, rest, strict=True)] == list(wanted)
+    if last:  # what was passed on leaves nothing to acknowledge
+        counts = sizes if sizes is not None else [1] * len(rest)
+        assert all(over == (0 if count else share) for over, count, share in zip(rest, counts, wanted, strict=True))
 
 
 @given(filings(), st.integers(1, 3))
 def test_a_replay_dealt_to_other_tasks_goes_by_the_same_names(filing, turn):
     """Shuffle deals a replay out from another start; what comes of it must be known again by a guard further on."""
-    values, dests, sizes, roots, incs, lineages, boxes, tags, piece_max = filing
+    values, dests, sizes, heads, shares, last, boxes, tags, piece_max = filing
     turned = [(dest + turn) % boxes for dest in dests]
     first = filed(hot.file_bundles, filing)
-    again = filed(hot.file_bundles, (values, turned, sizes, roots, incs, lineages, boxes, tags, piece_max))
+    again = filed(hot.file_bundles, (values, turned, sizes, heads, shares, last, boxes, tags, piece_max))
     assert again[0] == first[0]
     assert [again[1][(dest + turn) % boxes] for dest in range(boxes)] == first[1]
 
@@ -80,22 +90,116 @@ def test_values_are_filed_alike(pairs, boxes):
     assert found == wanted
 
 
+ROOT = st.integers(0, 40).map(lambda offset: root_id(1 + offset % 2, offset))
+
+
+class BothLedgers(RuleBasedStateMachine):
+    """The open roots in C and in Python, told the same things."""
+
+    def __init__(self):
+        super().__init__()
+        self.native, self.plain, self.now_ns = hot.OpenRoots(), hot.OpenRootsPy(), 0
+
+    def both(self, method, *args):
+        self.now_ns += 1
+        found, wanted = getattr(self.native, method)(*args), getattr(self.plain, method)(*args)
+        assert found == wanted
+        return found
+
+    @rule(roots=st.lists(ROOT, max_size=12, unique=True), done=st.booleans(), dues=st.booleans())
+    def enter(self, roots, done, dues):
+        roots = [root for root in roots if root not in self.plain]
+        lineages = [root_lineage(root) for root in roots]
+        heads = heads_of(roots, [256] * len(roots), lineages)
+        complete = numbers(name if at % 3 == 0 else at % 2 for at, name in enumerate(lineages)) if done else None
+        self.both("enter", heads, complete, list(range(len(roots))) if dues else None, self.now_ns, self)
+
+    @rule(acks=st.lists(st.tuples(ROOT, st.sampled_from([256, 257]), st.sampled_from([0, 1, 5])), max_size=12))
+    def settle(self, acks):
+        heads = numbers()
+        for root, inc, off in acks:
+            left = self.plain.look(root)[0] if root in self.plain else 1
+            heads.extend((root, inc, left ^ off))
+        spent = [], []
+        found = self.native.settle(heads, self.now_ns, spent[0])
+        assert found == self.plain.settle(heads, self.now_ns, spent[1])
+        assert spent[0] == spent[1]
+        assert len(spent[0]) == len(found[0])
+
+    @rule(root=ROOT)
+    def restart_or_close(self, root):
+        assert (root in self.native) == (root in self.plain)
+        if root in self.plain:
+            self.both("restart", root, 257, 77, self.now_ns)
+            if root % 3 == 0:
+                self.both("close", root)
+
+    @invariant()
+    def alike(self):
+        assert len(self.native) == len(self.plain)
+        assert self.native.lows() == self.plain.lows()
+        assert self.native.ages(self.now_ns) == self.plain.ages(self.now_ns)
+        roots = self.plain.sent_before(1 << 62, 1000)
+        assert self.native.sent_before(1 << 62, 1000) == roots
+        assert [self.native.look(root) for root in roots] == [self.plain.look(root) for root in roots]
+        assert self.native.sent_before(self.now_ns - 3, 4) == self.plain.sent_before(self.now_ns - 3, 4)
+
+
+TestBothLedgers = native(BothLedgers.TestCase)
+
+
 @native
-@given(st.lists(st.tuples(U64, st.integers(0, 1000)), max_size=20), st.data())
-def test_roots_are_entered_and_settled_alike(entries, data):
-    roots = list(range(len(entries)))
-    xors, dues = [xor for xor, _ in entries], [due for _, due in entries]
-    found, wanted = {}, {}
-    given_outputs = object()
-    assert hot.enter(found, roots, xors, dues, 2000, 256, given_outputs) == hot.enter_py(
-        wanted, roots, xors, dues, 2000, 256, given_outputs
-    )
+@pytest.mark.parametrize("held", [1, 700])
+def test_a_root_that_stays_open_does_not_make_the_slab_grow_for_ever(held):
+    """Millions pass an old root by; the slab is packed, and everything is still found."""
+    ledger, plain = hot.OpenRoots(), hot.OpenRootsPy()
+    for at in range(0, 40_000, 100):
+        heads = hot.root_heads(1, range(at, at + 100), 256)
+        acks = numbers(n for i in range(100) if at >= held or at + i >= held for n in heads[3 * i : 3 * i + 3])
+        for open_roots in (ledger, plain):
+            open_roots.enter(heads, None, None, at, None)
+        assert ledger.settle(acks, at + 5, None) == plain.settle(acks, at + 5, None)
+    assert len(ledger) == held
+    assert ledger.sent_before(1 << 62, 10_000) == plain.sent_before(1 << 62, 10_000)
+
+
+def test_a_root_cannot_be_entered_twice():
+    for kind in (hot.OpenRoots, hot.OpenRootsPy):
+        ledger = kind()
+        heads = hot.root_heads(1, [7], 256)
+        ledger.enter(heads, None, None, 0, None)
+        with pytest.raises(ValueError, match="open already"):
+            ledger.enter(heads, None, None, 0, None)
+        with pytest.raises(KeyError):
+            ledger.look(1)
+
+
+@native
+@given(st.integers(1, 60_000), st.lists(st.integers(0, 2**47 - 1)), st.integers(0, 2**32))
+def test_heads_are_made_and_surveyed_alike(partition, offsets, inc):
+    heads = hot.root_heads(partition, offsets, inc)
+    assert heads == hot.root_heads_py(partition, offsets, inc)
+    assert hot.survey(heads) == hot.survey_py(heads)
+    mixed = heads + hot.root_heads(partition, offsets, inc + 1)
+    assert hot.survey(mixed) == hot.survey_py(mixed)
+    both = heads + hot.root_heads(partition + 1, offsets, inc) + heads
+    assert hot.by_partition(both) == hot.by_partition_py(both)
+
+
+@native
+@given(st.lists(st.one_of(st.text(max_size=2), st.integers(0, 3), st.just([])), max_size=20))
+def test_keys_are_counted_and_looked_up_alike(keys):
+    found, wanted = ({"a": 3}, []), ({"a": 3}, [])
+    outcomes = []
+    for function, (counts, into) in ((hot.count_keys, found), (hot.count_keys_py, wanted)):
+        with contextlib.suppress(TypeError):  # a list is no key
+            function(counts, keys, into)
+            outcomes.append(function)
+    assert len(outcomes) in {0, 2}
     assert found == wanted
-    acks = data.draw(st.lists(st.tuples(st.integers(0, 25), st.sampled_from([256, 257]), U64), max_size=20))
-    acks += [(root, 256, wanted[root][hot.OPEN_XOR]) for root in list(wanted)[::2]]
-    columns = [list(column) for column in zip(*acks, strict=True)] or [[], [], []]
-    assert hot.settle(found, *columns, 3000) == hot.settle_py(wanted, *columns, 3000)
-    assert found == wanted
+    table = collections.defaultdict(lambda: 9, {key: 1 for key, _ in wanted[1]})
+    known = [key for key, _ in wanted[1]] + ["other"]
+    assert hot.look_up(table, known) == hot.look_up_py(table, known)
 
 
 @native
@@ -111,12 +215,13 @@ def test_latencies_are_counted_alike(values, counts):
 @pytest.mark.parametrize(
     "filing",
     [
-        ([1, 2], [0], None, [0, 0], [0, 0], [1, 2], 1, [5], 4),  # a destination short
-        ([1], [1], None, [0], [0], [1], 1, [5], 4),  # no such outbox
-        ([1], [-1], None, [0], [0], [1], 1, [5], 4),
-        ([1, 2], [0, 0], [1], [0], [0], [1], 1, [5], 4),  # sizes that do not cover the values
-        ([1], [0], [1], [0], [0], [2**64], 1, [5], 4),  # a lineage over 64 bits
-        ([1], [0], [1], [0], [0], [1], 1, [5], 0),  # no room in a piece
+        ([1, 2], [0], None, heads_of([0, 0], [0, 0], [1, 2]), None, True, 1, [5], 4),  # a destination short
+        ([1], [1], None, heads_of([0], [0], [1]), None, True, 1, [5], 4),  # no such outbox
+        ([1], [-1], None, heads_of([0], [0], [1]), None, True, 1, [5], 4),
+        ([1, 2], [0, 0], [1], heads_of([0], [0], [1]), None, True, 1, [5], 4),  # sizes that do not cover the values
+        ([1], [0], [1], numbers([0, 0]), None, True, 1, [5], 4),  # half a head
+        ([1], [0], [1], heads_of([0], [0], [1]), numbers([1, 2]), True, 1, [5], 4),  # a share too many
+        ([1], [0], [1], heads_of([0], [0], [1]), None, True, 1, [5], 0),  # no room in a piece
     ],
 )
 def test_columns_that_disagree_are_refused_and_do_not_crash(filing):

@@ -7,19 +7,25 @@ whatever else a user has goes through pickle. Bytes reach this module only from 
 from __future__ import annotations
 
 import pickle
+import struct
+import sys
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import msgspec
 
-from tailrace.batch import Batch
+from tailrace.batch import Batch, numbers
 from tailrace.errors import ShareError
+
+if TYPE_CHECKING:
+    from array import array
 
 _LETTER: dict[type, str] = {str: "s", int: "i", float: "f", bytes: "y", bool: "b"}
 _TYPE: dict[str, Any] = {letter: kind for kind, letter in _LETTER.items()}
 _encode = msgspec.msgpack.Encoder().encode
-_encode_into = msgspec.msgpack.Encoder().encode_into
+_COUNT = struct.Struct("<I")
+_BIG_ENDIAN = sys.byteorder == "big"
 
 
 def signature(values: list[Any]) -> str:
@@ -51,34 +57,50 @@ def _decoder(sig: str) -> msgspec.msgpack.Decoder[Any]:
     else:
         value = _TYPE[sig]
         values = list[value]
-    return msgspec.msgpack.Decoder(tuple[list[int] | None, list[int], list[int] | int, list[int], values])
+    return msgspec.msgpack.Decoder(tuple[list[int] | None, values])
+
+
+def encode_heads(heads: array[int]) -> bytes:
+    """Encode heads: little-endian numbers in a row."""
+    if _BIG_ENDIAN:
+        heads = heads[:]
+        heads.byteswap()
+    return heads.tobytes()
+
+
+def decode_heads(payload: memoryview) -> array[int]:
+    """Decode what ``encode_heads`` made."""
+    heads = numbers()
+    heads.frombytes(payload)
+    if _BIG_ENDIAN:
+        heads.byteswap()
+    return heads
 
 
 def encode_batch(batch: Batch) -> bytes:
-    """Encode a batch: one byte with the signature's length, the signature, the columns."""
-    values: Any = batch.values
-    sig = signature(values)
-    incs: Any = batch.incs
-    if incs and incs.count(incs[0]) == len(incs):
-        incs = incs[0]
+    """Encode a batch: the signature, the heads, each with its length in front, then sizes and values."""
+    heads = encode_heads(batch.heads)
+    sig = signature(batch.values)
     if sig:
         try:
-            return bytes((len(sig),)) + sig.encode() + _encode((batch.sizes, batch.roots, incs, batch.lineages, values))
+            body = _encode((batch.sizes, batch.values))
         except (OverflowError, UnicodeEncodeError, ValueError):
-            pass  # an integer over 64 bits or a lone surrogate: pickle carries them
-    return b"\0" + _encode((batch.sizes, batch.roots, incs, batch.lineages, dumps(values)))
+            sig = ""  # an integer over 64 bits or a lone surrogate: pickle carries them
+    if not sig:
+        body = _encode((batch.sizes, dumps(batch.values)))
+    return b"".join((bytes((len(sig),)), sig.encode(), _COUNT.pack(len(heads)), heads, body))
 
 
 def decode_batch(payload: memoryview) -> Batch:
     """Decode what ``encode_batch`` made."""
-    end = 1 + payload[0]
-    sig = str(payload[1:end], "ascii")
-    sizes, roots, incs, lineages, values = _decoder(sig).decode(payload[end:])
+    at = 1 + payload[0]
+    sig = str(payload[1:at], "ascii")
+    begin = at + _COUNT.size
+    end = begin + _COUNT.unpack_from(payload, at)[0]
+    sizes, values = _decoder(sig).decode(payload[end:])
     if not sig:
         values = pickle.loads(values)  # noqa: S301 - the peer has proved the secret
-    if isinstance(incs, int):
-        incs = [incs] * len(roots)
-    return Batch(values, sizes, roots, incs, lineages)
+    return Batch(values, sizes, decode_heads(payload[begin:end]))
 
 
 def dumps(value: Any) -> bytes:

@@ -35,6 +35,8 @@ class Nook:
                 self.close()
                 raise
             self.why_no_ring = error.message
+            return
+        self.inbox.set_waiting(rings.Waiting[settings.ring_waiting.upper()])
 
     @property
     def ring_path(self) -> str:

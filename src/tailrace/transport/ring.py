@@ -110,15 +110,23 @@ class Inbox:
         """Wake the one who waits."""
         self.ring.bell()
 
-    def receive(self, max_records: int = 64) -> list[tuple[int, bytes]]:
-        """Take what is ready, as (target task, payload), without waiting."""
-        messages = self.ring.recv(max_records)
+    def receive(self, max_records: int = 64, timeout_us: int = 0) -> list[tuple[int, bytes]]:
+        """Take what is ready, as (target task, payload), waiting for the first; empty also when the bell was rung."""
+        messages = self.ring.receive(max_records, timeout_us)
         self._receives += 1
         if self._receives % _SAMPLE_EVERY == 0:
             self._adapt(messages)
         return messages
 
-    def _adapt(self, messages: Sequence[tuple[int, bytes]]) -> None:
+    def borrow(self, max_records: int = 64, timeout_us: int = 0) -> list[tuple[int, bytes | memoryview]]:
+        """Like ``receive``, without copying what is large: those payloads hold until the next call to this inbox."""
+        messages = self.ring.borrow(max_records, timeout_us)
+        self._receives += 1
+        if self._receives % _SAMPLE_EVERY == 0:
+            self._adapt(messages)
+        return messages
+
+    def _adapt(self, messages: Sequence[tuple[int, bytes | memoryview]]) -> None:
         if not self._sizer.note(len(messages), sum(len(payload) for _, payload in messages)):
             return
         size_bytes = self._sizer.size(self.ring.ring_bytes, self.ring.full_count)
@@ -141,14 +149,10 @@ class Outlet:
 
     def send(self, target: int, payload: Buffer, timeout_us: int = 0) -> bool:
         """Send one message; False: no room within the timeout, which is back-pressure."""
-        if len(payload) > self.ring.max_message_bytes:
-            try:
-                return self.ring.send_large(target, payload, timeout_us)
-            except OSError as error:
-                raise as_segment_error(error, self.path) from error
-        if timeout_us == 0:
-            return self.ring.try_send(target, payload)
-        return self.ring.send(target, payload, timeout_us)
+        try:
+            return self.ring.post(target, payload, timeout_us)
+        except OSError as error:  # the file beside the ring that a large message takes
+            raise as_segment_error(error, self.path) from error
 
     def send_batch(self, target: int, payloads: Sequence[bytes], timeout_us: int = 0) -> bool:
         """Send several messages for one task under one head."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _RECONNECT_S = 0.5
 _RECV_RECORDS = 256
+#: While records come by the ring, sockets are looked at this often.
+_SELECT_S = 0.0005
 _LISTEN_BACKLOG = 128
 _CONTROL = "control"
 
@@ -56,10 +58,12 @@ class Switchboard:
         self._incoming: set[StreamConnection] = set()
         self.reconnected: list[int] = []
         self.control_ready = False
+        self._selected_s = 0.0
+        self._early: list[tuple[int, bytes]] = []
         self.nook = Nook(settings)
         inbox = self.nook.inbox
         self._waiter: Waiter = (
-            SelectWaiter(self._selector) if inbox is None else FutexWaiter(self._selector, inbox.ring)
+            SelectWaiter(self._selector) if inbox is None else FutexWaiter(self._selector, inbox, _RECV_RECORDS)
         )
         self._tcp = self._listen(socket.create_server((host, 0), backlog=_LISTEN_BACKLOG))
         self.tcp_address: tuple[str, int] = self._tcp.getsockname()[:2]
@@ -103,7 +107,12 @@ class Switchboard:
         found: list[bytes] = []
         inbox = self.nook.inbox
         if inbox is not None:
-            found.extend(payload for _, payload in inbox.receive(_RECV_RECORDS))
+            records, self._early = self._early or inbox.receive(_RECV_RECORDS), []
+            found.extend([payload for _, payload in records])
+            now_s = time.monotonic()
+            if found and now_s - self._selected_s < _SELECT_S:
+                return found  # a system call per message costs more than a socket's waiting for a moment
+            self._selected_s = now_s
         for key, events in self._selector.select(0):
             thing = key.data
             if isinstance(thing, socket.socket):
@@ -117,8 +126,8 @@ class Switchboard:
         return found
 
     def wait(self, timeout_us: int) -> None:
-        """Sleep until something comes, the bell is rung or the time is up."""
-        self._waiter.wait(timeout_us)
+        """Sleep until something comes, the bell is rung or the time is up; what came is there for ``poll``."""
+        self._early = self._waiter.wait(timeout_us)
 
     def bell(self) -> None:
         """Wake the loop, from any thread."""

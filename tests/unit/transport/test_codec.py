@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.heads import batch_of
 
-from tailrace.batch import Batch
 from tailrace.errors import ShareError
 from tailrace.transport import codec
 
@@ -45,7 +45,7 @@ def exactly(value):
 def carried(values, sizes=None, tracked=True):
     count = len(sizes) if sizes is not None else len(values)
     ids = (list(range(count)), [256] * count, list(range(count))) if tracked else ([], [], [])
-    return codec.decode_batch(memoryview(codec.encode_batch(Batch(values, sizes, *ids))))
+    return codec.decode_batch(memoryview(codec.encode_batch(batch_of(values, sizes, *ids))))
 
 
 @given(st.lists(VALUES, min_size=1, max_size=6))
@@ -68,17 +68,15 @@ def test_the_columns_arrive_as_they_were(bundles, same_inc):
     sizes, roots, incs, lineages = map(list, zip(*bundles, strict=True))
     roots = [root >> 1 for root in roots]
     incs = [incs[0]] * len(incs) if same_inc else incs
-    batch = Batch([7] * sum(sizes), sizes, roots, incs, lineages)
+    batch = batch_of([7] * sum(sizes), sizes, roots, incs, lineages)
     found = codec.decode_batch(memoryview(codec.encode_batch(batch)))
-    assert (found.values, found.sizes, found.roots, found.incs, found.lineages) == (
-        batch.values, sizes, roots, incs, lineages,
-    )  # fmt: skip
+    assert (found.values, found.sizes, found.heads) == (batch.values, sizes, batch.heads)
 
 
 @given(st.lists(VALUES, min_size=1, max_size=5))
 def test_untracked_batches(values):
     found = carried(values, tracked=False)
-    assert (found.sizes, found.roots, found.incs, found.lineages) == (None, [], [], [])
+    assert (found.sizes, len(found.heads)) == (None, 0)
     assert exactly(found.values) == exactly(values)
 
 
@@ -131,7 +129,7 @@ def test_subclasses_and_rarer_types_are_not_flattened(value):
 
 def test_plain_values_do_not_go_through_pickle():
     for values in (["a"], [1], [1.5], [b"x"], [True], [("a", 1)], [("a", 1, 2.0, b"x", False)]):
-        assert codec.encode_batch(Batch(values, None, [1], [1], [1]))[0] != 0
+        assert codec.encode_batch(batch_of(values, None, [1], [1], [1]))[0] != 0
 
 
 def test_functions_and_local_classes_travel_by_value():
@@ -145,4 +143,4 @@ def test_functions_and_local_classes_travel_by_value():
 
 def test_what_cannot_travel_is_named():
     with pytest.raises(ShareError, match="cannot travel between workers"):
-        codec.encode_batch(Batch([threading.Lock()], None, [1], [1], [1]))
+        codec.encode_batch(batch_of([threading.Lock()], None, [1], [1], [1]))

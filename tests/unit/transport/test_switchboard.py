@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import msgspec
@@ -155,3 +156,21 @@ def test_without_a_ring_of_the_peers_a_unix_socket_is_taken():
     finally:
         one.close()
         other.close()
+
+
+@pytest.mark.parametrize("waiting", ["futex", "spin_then_futex", "busy"])
+def test_a_message_wakes_a_worker_however_it_waits_at_its_ring(waiting):
+    pytest.importorskip("tailrace.transport._ring", reason="the ring was not built")
+    sender, reader = board_of(0, "ring"), board_of(1, "ring", ring_waiting=waiting)
+    sender.introduce(peer_of(reader, 1))
+    late = threading.Timer(0.05, sender.send, (1, b"hello"))
+    late.start()
+    found: list[bytes] = []
+    deadline_s = time.monotonic() + HANG_S
+    while not found and time.monotonic() < deadline_s:
+        reader.wait(5_000_000)
+        found = reader.poll()
+    late.join()
+    assert found == [b"hello"]
+    sender.close()
+    reader.close()

@@ -1,0 +1,139 @@
+"""The calls that do two things in one: waiting and taking, sending at any size; and bytes lent without a copy."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+
+import pytest
+
+from tailrace.transport import ring as face
+from tailrace.transport.segments import Folder
+
+if not face.AVAILABLE:
+    pytest.skip(face.WHY_NOT, allow_module_level=True)
+
+LONG_US = 20_000_000
+LARGE = 8192
+
+
+def opened(ring_bytes):
+    folder = Folder.make(watched=False)
+    inbox = face.Inbox(str(folder.path / "ring"), ring_bytes, ring_bytes)
+    outlet = face.Outlet(inbox.path)
+    yield inbox, outlet
+    outlet.close()
+    inbox.close()
+    folder.close()
+
+
+@pytest.fixture
+def ends():
+    yield from opened(65536)
+
+
+@pytest.fixture
+def roomy():
+    yield from opened(1 << 20)
+
+
+def test_receive_waits_for_the_first_message(ends):
+    inbox, outlet = ends
+    sender = threading.Timer(0.05, outlet.send, (7, b"late"))
+    sender.start()
+    assert inbox.receive(8, LONG_US) == [(7, b"late")]
+    sender.join()
+
+
+def test_receive_gives_nothing_when_time_is_up_or_the_bell_rings(ends):
+    inbox, _ = ends
+    assert inbox.receive(8, 1000) == []
+    inbox.bell()
+    assert inbox.receive(8, LONG_US) == []
+
+
+def test_one_call_sends_small_and_large(ends):
+    inbox, outlet = ends
+    large = os.urandom(100_000)  # more than a quarter of the ring: by a side file
+    assert outlet.send(1, b"small")
+    assert outlet.send(2, large, LONG_US)
+    assert inbox.receive() + inbox.receive() == [(1, b"small"), (2, large)]
+
+
+def test_what_is_large_is_lent_and_what_is_small_is_copied(ends):
+    inbox, outlet = ends
+    payload = os.urandom(LARGE)
+    outlet.send(1, payload)
+    outlet.send(2, b"small")
+    (_, lent), (_, copied) = inbox.borrow()
+    assert isinstance(lent, memoryview)
+    assert lent.readonly
+    assert (lent, copied) == (payload, b"small")
+
+
+@pytest.mark.parametrize("end", ["borrow", "receive", "wait"])
+def test_what_was_lent_takes_room_until_the_next_call(ends, end):
+    inbox, outlet = ends
+    outlet.send(1, os.urandom(LARGE))
+    inbox.borrow()
+    assert inbox.ring.used_bytes == LARGE
+    {"borrow": inbox.borrow, "receive": inbox.receive, "wait": lambda: inbox.wait(1)}[end]()
+    assert inbox.ring.used_bytes == 0
+
+
+def test_a_ring_full_of_lent_records_goes_on(ends):
+    inbox, outlet = ends
+    sent = [os.urandom(LARGE) for _ in range(40)]
+    seen: list[bytes] = []
+
+    def send_all() -> None:
+        for payload in sent:
+            outlet.send(0, payload, LONG_US)
+
+    sender = threading.Thread(target=send_all)
+    sender.start()
+    while len(seen) < len(sent):
+        seen += [bytes(payload) for _, payload in inbox.borrow(64, LONG_US)]
+    sender.join()
+    assert seen == sent
+
+
+def test_more_records_than_can_be_lent_are_copied(roomy):
+    inbox, outlet = roomy
+    sent = [os.urandom(4096) for _ in range(100)]
+    for payload in sent:
+        assert outlet.send(0, payload)
+    got = [payload for _, payload in inbox.borrow(200)]
+    assert [bytes(payload) for payload in got] == sent
+    assert sum(isinstance(payload, memoryview) for payload in got) == 64
+
+
+def test_lent_bytes_outlive_the_close_of_their_ring(ends):
+    inbox, outlet = ends
+    payload = os.urandom(LARGE)
+    outlet.send(1, payload)
+    ((_, lent),) = inbox.borrow()
+    inbox.close()
+    gc.collect()
+    assert lent == payload  # the mapping stays until the last view goes
+    lent.release()
+
+
+@pytest.mark.parametrize("wrong", [(), (1,), (1, 2, 3), ("a", 0), (1, "b")])
+def test_wrong_arguments_are_refused(ends, wrong):
+    inbox, _ = ends
+    with pytest.raises(TypeError):
+        inbox.ring.receive(*wrong)
+    with pytest.raises(TypeError):
+        inbox.ring.borrow(*wrong)
+
+
+def test_a_wrong_post_is_refused(ends):
+    _, outlet = ends
+    with pytest.raises(TypeError):
+        outlet.ring.post(0, b"x")
+    with pytest.raises(TypeError):
+        outlet.ring.post(0, "text", 0)
+    with pytest.raises(ValueError, match="32 bits"):
+        outlet.ring.post(1 << 32, b"x", 0)

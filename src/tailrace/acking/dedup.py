@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace.batch import OFFSET_BITS, OFFSET_MAX, REPLAY_BITS
+from tailrace.batch import HEAD_PLACES, OFFSET_BITS, OFFSET_MAX, REPLAY_BITS
+from tailrace.hot import by_partition, survey
 
 if TYPE_CHECKING:
+    from array import array
+
     from tailrace.batch import Batch
 
 GENERATION_BUNDLES = 16_384
@@ -29,22 +32,23 @@ class _Generation:
         self.size = 0
         self.newest: dict[int, int] = {}
         self.outputs: dict[int, Any] = {}
-        self._columns: list[list[int]] = []
+        self._columns: list[array[int]] = []
         self._seen: set[int] = set()
 
-    def add(self, lineages: list[int]) -> None:
-        self._columns.append(lineages)
-        self.size += len(lineages)
+    def add(self, heads: array[int]) -> None:
+        self._columns.append(heads)
+        self.size += len(heads) // HEAD_PLACES
 
-    def note(self, partition: int, offset: int) -> None:
+    def note(self, root: int) -> None:
         """Remember the newest root of a partition; partition 0 is for what hangs on no root and holds nothing back."""
+        partition, offset = root >> OFFSET_BITS, root & OFFSET_MAX
         if partition:
             self.newest[partition] = max(self.newest.get(partition, 0), offset)
 
     @property
     def seen(self) -> set[int]:
-        for column in self._columns:
-            self._seen.update(column)
+        for heads in self._columns:
+            self._seen.update(heads[2::HEAD_PLACES])
         self._columns.clear()
         return self._seen
 
@@ -64,41 +68,39 @@ class Guard:
 
     def admit(self, batch: Batch) -> list[bool] | None:
         """Mark which bundles are new; None when all are, which is nearly always."""
-        roots, incs = batch.roots, batch.incs
+        heads = batch.heads
+        low, high, inc = survey(heads)
         if self._generations[-1].size >= GENERATION_BUNDLES:
             self._generations.append(_Generation())
         current = self._generations[-1]
-        if incs.count(FIRST_INCARNATION) != len(incs) and current not in self._replayed:
+        if inc != FIRST_INCARNATION and current not in self._replayed:
             self._replayed.append(current)
-        low, high = min(roots), max(roots)
-        partition = low >> OFFSET_BITS
-        if (
-            not self._replayed
-            and partition == high >> OFFSET_BITS
-            and (low & OFFSET_MAX) >= self._marks.get(partition, 0)
-        ):
-            current.add(batch.lineages)
-            current.note(partition, high & OFFSET_MAX)
-            return None
+        if not self._replayed:
+            one = low >> OFFSET_BITS == high >> OFFSET_BITS
+            spans = [(low, high)] if one else [survey(part)[:2] for part in by_partition(heads).values()]
+            # What the slower of two incarnations brings after a mark has passed it is a duplicate all the same.
+            if all((first & OFFSET_MAX) >= self._marks.get(first >> OFFSET_BITS, 0) for first, _ in spans):
+                current.add(heads)
+                for _, newest in spans:
+                    current.note(newest)
+                return None
         return self._admit_singly(batch, current)
 
     def _admit_singly(self, batch: Batch, current: _Generation) -> list[bool] | None:
         keep = []
         known = [generation.seen for generation in self._generations]
-        admitted: list[int] = []
         for root, lineage in zip(batch.roots, batch.lineages, strict=True):
             partition, offset = root >> OFFSET_BITS, root & OFFSET_MAX
             fresh = offset >= self._marks.get(partition, 0) and not any(lineage in seen for seen in known)
             if fresh:
                 known[-1].add(lineage)
-                admitted.append(lineage)
-                current.note(partition, offset)
+                current.note(root)
             keep.append(fresh)
-        current.add(admitted)
+        current.size += keep.count(True)
         self.dropped += keep.count(False)
         return None if all(keep) else keep
 
-    def remember(self, lineages: list[int], outputs: Any) -> None:
+    def remember(self, lineages: array[int], outputs: Any) -> None:
         """Keep what these bundles gave, to be repeated if they come again; they were let through together."""
         for generation in reversed(self._generations):
             if len(self._generations) == 1 or lineages[0] in generation.seen:

@@ -1,20 +1,24 @@
 """The XOR ledger of one source task: which roots are open, which are done, which must be sent again.
 
-Each bundle a root gives rise to is XORed into the root's entry when it is sent and once more when it is done, so the
-entry is zero exactly when everything that came of the root is done (but for one case in 2^64). Pure: the clock's
+What comes of a root shares its lineage out (see ``batch``), and each share is XORed into the root's entry when it is
+done, so the entry is zero exactly when everything that came of the root is done (but for one case in 2^64). Of a root
+that was sent again for being late every incarnation counts, and the first that is complete closes it. Pure: the clock's
 reading is passed in. Called by the worker that hosts the source task.
 """
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tailrace.batch import OFFSET_BITS, OFFSET_MAX, REPLAY_BITS
-from tailrace.hot import OPEN_GIVEN, OPEN_INC, OPEN_INDEX, OPEN_SENT, OPEN_XOR, enter, settle
+from tailrace.batch import HEAD_PLACES, OFFSET_BITS, OFFSET_MAX, REPLAY_BITS, root_lineage
+from tailrace.hot import OpenRoots
 
 if TYPE_CHECKING:
-    from tailrace.hot import Open
+    from array import array
+    from collections.abc import Sequence
+
+#: Older incarnations of a root that may still close it; the oldest is given up for one more.
+OLDER_MAX = 8
 
 
 class Ledger:
@@ -24,22 +28,30 @@ class Ledger:
         self.base_inc = attempt << REPLAY_BITS
         self.replays = 0
         self.completed = 0
-        self._open: dict[int, Open] = {}
+        self._open = OpenRoots()
         #: Per partition: the offset after the newest root that was emitted.
         self._next: dict[int, int] = {}
+        #: What is left of the older incarnations of roots that were sent again for being late.
+        self._older: dict[int, dict[int, int]] = {}
+        #: Where a timeout learns from it: how long ago the roots completed since were first sent.
+        self.spent: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def emit(self, roots: list[int], xors: list[int], dues_ns: list[int], now_ns: int, given: Any) -> list[int]:
+    def emit(
+        self, heads: array[int], done: array[int] | None, dues_ns: Sequence[int] | None, now_ns: int, given: Any
+    ) -> list[int]:
         """Enter fresh roots of one partition; ``given`` can repeat what was sent for them.
 
-        A root for which nothing was sent is complete already: gives the latencies of those.
+        ``done`` is the share of each for which nothing was sent. A root that has no other is complete already: gives
+        the latencies of those.
         """
-        done = enter(self._open, roots, xors, dues_ns, now_ns, self.base_inc, given)
-        self._next[roots[-1] >> OFFSET_BITS] = (roots[-1] & OFFSET_MAX) + 1
-        self.completed += len(done)
-        return done
+        latencies = self._open.enter(heads, done, dues_ns, now_ns, given)
+        newest = heads[-HEAD_PLACES]
+        self._next[newest >> OFFSET_BITS] = (newest & OFFSET_MAX) + 1
+        self.completed += len(latencies)
+        return latencies
 
     def pass_by(self, partition: int, last_offset: int, count: int) -> None:
         """Note roots that need no tracking: they count as complete."""
@@ -50,37 +62,68 @@ class Ledger:
         """Say where a partition starts, before its first root."""
         self._next.setdefault(partition, offset)
 
-    def acks(self, roots: list[int], incs: list[int], xors: list[int], now_ns: int) -> list[int]:
+    def acks(self, heads: array[int], now_ns: int) -> list[int]:
         """Take acks in; give the complete latencies, counted from when each root was due."""
-        done = settle(self._open, roots, incs, xors, now_ns)
-        self.completed += len(done)
-        return done
+        latencies, strays = self._open.settle(heads, now_ns, self.spent)
+        if strays is not None and self._older:
+            latencies += self._older_acks(strays, now_ns)
+        self.completed += len(latencies)
+        return latencies
+
+    def _older_acks(self, heads: array[int], now_ns: int) -> list[int]:
+        """XOR acks into older incarnations; gives the latencies of roots that one of those completes."""
+        latencies = []
+        for at in range(0, len(heads), HEAD_PLACES):
+            root, inc, lineage = heads[at : at + HEAD_PLACES]
+            older = self._older.get(root)
+            if older is None or inc not in older:
+                continue
+            if root not in self._open:  # another ack of the same message has closed it
+                del self._older[root]
+                continue
+            older[inc] ^= lineage
+            if not older[inc]:
+                _, _, due_ns, sent_ns, _, _ = self._open.look(root)
+                latencies.append(now_ns - due_ns)
+                if self.spent is not None:
+                    self.spent.append(now_ns - sent_ns)
+                self._open.close(root)
+                del self._older[root]
+        return latencies
 
     def overdue(self, now_ns: int, timeout_ns: int, limit: int) -> list[int]:
-        """Roots open for longer than the timeout, oldest first; at most ``limit``."""
-        late = (root for root, entry in self._open.items() if now_ns - entry[OPEN_SENT] > timeout_ns)
-        return list(islice(late, limit))
+        """Roots last sent longer ago than the timeout, oldest first; at most ``limit``."""
+        if self._older:
+            self._older = {root: older for root, older in self._older.items() if root in self._open}
+        return self._open.sent_before(now_ns - timeout_ns, limit)
 
     def everything(self) -> list[int]:
         """Every open root: what is sent again after a worker was lost."""
-        return list(self._open)
+        return self._open.sent_before(1 << 62, len(self._open))
 
-    def reincarnate(self, root: int, now_ns: int) -> tuple[int, Any, int]:
-        """Begin the next incarnation of an open root: its number, and what to send again. Older acks are void."""
-        entry = self._open[root]
-        inc = entry[OPEN_INC] = self.base_inc | ((entry[OPEN_INC] + 1) & ((1 << REPLAY_BITS) - 1))
-        entry[OPEN_SENT] = now_ns
+    def ages(self, now_ns: int) -> list[int]:
+        """How long ago each open root was first sent."""
+        return self._open.ages(now_ns)
+
+    def reincarnate(self, root: int, now_ns: int, *, lost: bool = False) -> tuple[int, Any, int]:
+        """Begin the next incarnation of an open root: its number, and what to send again.
+
+        Older ones go on beside it, unless something was ``lost`` with a worker: then what they had acknowledged may be
+        lost too, and only the new one counts.
+        """
+        left, inc, _, _, given, index = self._open.look(root)
+        if lost:
+            self._older.pop(root, None)
+        else:
+            older = self._older.setdefault(root, {})
+            older[inc] = left
+            if len(older) > OLDER_MAX:
+                del older[next(iter(older))]
+        inc = self.base_inc | ((inc + 1) & ((1 << REPLAY_BITS) - 1))
+        self._open.restart(root, inc, root_lineage(root), now_ns)
         self.replays += 1
-        return inc, entry[OPEN_GIVEN], entry[OPEN_INDEX]
-
-    def sent_again(self, root: int, xor: int) -> None:
-        """Enter what the new incarnation sent."""
-        self._open[root][OPEN_XOR] = xor
+        return inc, given, index
 
     def low_water(self) -> dict[int, int]:
         """Per partition the offset below which every root is complete."""
-        marks = dict(self._next)
-        for root in self._open:
-            partition, offset = root >> OFFSET_BITS, root & OFFSET_MAX
-            marks[partition] = min(marks[partition], offset)
-        return marks
+        return self._next | self._open.lows()

@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 class Channel:
     """The receiving end of one sender task's way to this task."""
 
-    __slots__ = ("consumed", "ended", "id", "received", "reported", "serial", "slot", "stale", "window")
+    __slots__ = (
+        "at_end", "consumed", "credit_step", "ended", "id", "received", "reported", "serial", "slot", "stale", "window",
+    )  # fmt: skip
 
-    def __init__(self, channel: int, slot: int, window: int) -> None:
+    def __init__(self, channel: int, slot: int, window: int, *, at_end: bool = False) -> None:
         self.id = channel
         self.slot = slot
         self.window = window
+        #: Tuples consumed that are worth telling the sender.
+        self.credit_step = window // 4
+        #: Whether a tuple counts as consumed only when the work on it is done: its sender goes by that.
+        self.at_end = at_end
         self.ended = False
         self.stale = self.received = self.consumed = 0
         self.reset()
@@ -35,15 +41,16 @@ class Channel:
         self.serial = 0
 
     def consume(self, tuples: int) -> None:
-        """Note that tuples were taken; those of an earlier sender, which are taken first, give the new one no room."""
-        stale = min(self.stale, tuples)
-        self.stale -= stale
-        self.consumed += tuples - stale
+        """Note tuples taken (``at_end``: done); those of an earlier sender come first and give the new one no room."""
+        if self.stale:
+            stale = min(self.stale, tuples)
+            self.stale -= stale
+            tuples -= stale
+        self.consumed += tuples
 
-    @property
-    def credit_due(self) -> bool:
-        """Whether enough was consumed to be worth telling the sender."""
-        return self.consumed - self.reported >= self.window // 4
+
+#: From whom, how many tuples, and when they came.
+Arrival = tuple[Channel, int, int]
 
 
 class Inbox:
@@ -53,29 +60,52 @@ class Inbox:
         self.channels = channels
         self.tuples = 0
         self.tuples_most = 0
-        self._waiting: deque[tuple[Channel, Batch, int]] = deque()
+        #: Batches with their channel and time of arrival, oldest first.
+        self.waiting: deque[tuple[Channel, Batch, int]] = deque()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     @property
     def ended(self) -> bool:
         """Whether every sender has said that nothing more comes, and all that came was taken."""
-        return not self._waiting and all(channel.ended for channel in self.channels.values())
+        return not self.waiting and all(channel.ended for channel in self.channels.values())
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the task has more to do: batches that wait, or its end."""
+        return bool(self.waiting) or self.ended
 
     def put(self, channel: Channel, batch: Batch, now_ns: int) -> None:
         """Let a batch wait."""
-        channel.received += len(batch)
-        self.tuples += len(batch)
+        count = len(batch.values)
+        channel.received += count
+        self.tuples += count
         self.tuples_most = max(self.tuples_most, self.tuples)
-        self._waiting.append((channel, batch, now_ns))
+        self.waiting.append((channel, batch, now_ns))
 
-    def take(self, values_max: int) -> tuple[Channel, Batch, int]:
-        """Take the oldest batch, or its first part when it is large."""
-        channel, batch, since_ns = self._waiting.popleft()
-        first, rest = batch.split(values_max)
-        if rest is not None:
-            self._waiting.appendleft((channel, rest, since_ns))
-        self.tuples -= len(first)
-        channel.consume(len(first))
-        return channel, first, since_ns
+    def take(self, values_max: int) -> tuple[list[Arrival], Batch]:
+        """Take the oldest batch, or its first part when it is large, and those behind it that fit in as well.
+
+        What was sent singly while the task was busy is so worked off together. Tells whom it came from and since when.
+        """
+        channel, batch, since_ns = self.waiting.popleft()
+        if len(batch.values) > values_max:
+            batch, rest = batch.split(values_max)
+            if rest is not None:
+                self.waiting.appendleft((channel, rest, since_ns))
+        arrivals = [self._left(channel, batch, since_ns)]
+        room = values_max - len(batch.values)
+        while self.waiting and len(self.waiting[0][1].values) <= room:
+            channel, more, since_ns = self.waiting.popleft()
+            batch.append(more)
+            arrivals.append(self._left(channel, more, since_ns))
+            room -= len(more.values)
+        return arrivals, batch
+
+    def _left(self, channel: Channel, batch: Batch, since_ns: int) -> Arrival:
+        count = len(batch.values)
+        self.tuples -= count
+        if not channel.at_end:
+            channel.consume(count)
+        return channel, count, since_ns

@@ -12,6 +12,8 @@ import pickle
 import zlib
 from typing import TYPE_CHECKING, Any
 
+from tailrace.hot import look_up
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -71,5 +73,4 @@ class Fields:
     def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Look every key's task up."""
         del origin
-        keys = values if self._key is None else map(self._key, values)
-        return list(map(self._table.__getitem__, keys))
+        return look_up(self._table, values if self._key is None else list(map(self._key, values)))

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .by_root import ByRoot
+from .detour import Detour
 from .fields import Fields
 from .fixed import All, Custom, Direct
+from .load_aware import LoadAware
+from .partial_key import PartialKey
+from .shortest_delay import ShortestDelay
 from .shuffle import Shuffle
+from .weighted import Weighted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,13 +22,31 @@ if TYPE_CHECKING:
 
     from .base import Router
 
+#: Groupings under which any task may take any tuple.
+SHAREABLE = frozenset({"auto", "shuffle", "local"})
+
 
 def router_for(
-    edge: StageEdge, target: Stage, *, sender: int, local: Sequence[int], tracked: bool, settings: Settings
+    edge: StageEdge,
+    target: Stage,
+    *,
+    sender: int,
+    local: Sequence[int],
+    tracked: bool,
+    settings: Settings,
+    routing: str = "even",
+    adaptive: bool = False,
+    senders: int = 1,
 ) -> Router:
-    """Make the rule for one sending task; ``local`` are the target's tasks in the sender's own worker."""
+    """Make the rule for one sending task; ``local`` are the target's tasks in the sender's own worker.
+
+    ``routing`` names the policy of shuffled edges (and ``partial_key`` that of keyed ones), ``adaptive`` tells that
+    roots may be replayed for lateness, ``senders`` is how many tasks send on this edge.
+    """
     kind, fn, tasks = edge.grouping.kind, edge.grouping.fn, target.tasks
     name = f"{edge.src} -> {target.head.name}"
+    if kind == "fields" and routing == "partial_key" and getattr(target.head.fn, "two_choices", False):
+        return PartialKey(fn, tasks)
     if kind == "fields":
         return Fields(None if target.head.verb == "count" else fn, tasks, settings.key_groups)
     if kind == "all":
@@ -36,4 +59,31 @@ def router_for(
         return Custom(name, fn, tasks)
     if tracked and target.guarded:
         return ByRoot(tasks)
-    return Shuffle(local if local and kind == "local" else range(tasks), sender)
+    if not is_free(edge, target, local=local, tracked=tracked):
+        return Shuffle(local if local and kind == "local" else [0], sender)
+    return _balanced(routing, tasks, sender, senders, adaptive=tracked and adaptive)
+
+
+def is_free(edge: StageEdge, target: Stage, *, local: Sequence[int], tracked: bool) -> bool:
+    """Whether any of several tasks may take any tuple of a sender: there is something to balance."""
+    return (
+        edge.grouping.kind in SHAREABLE
+        and target.tasks > 1
+        and not (tracked and target.guarded)
+        and not (local and edge.grouping.kind == "local")
+    )
+
+
+def goes_by_pending(routing: str, *, tracked: bool, adaptive: bool) -> bool:
+    """Whether the rule of a free edge must hear of tuples as they are finished."""
+    return routing in {"shortest_delay", "load_aware"} or (tracked and adaptive)
+
+
+def _balanced(routing: str, tasks: int, sender: int, senders: int, *, adaptive: bool) -> Router:
+    """The rule of an edge on which any task may take any tuple."""
+    if routing == "shortest_delay":
+        return ShortestDelay([1.0 / tasks] * tasks, sender, senders)
+    if routing == "load_aware":
+        return LoadAware(tasks, sender)
+    rule: Router = Weighted([1.0] * tasks, sender) if routing == "latency" else Shuffle(range(tasks), sender)
+    return Detour(rule, tasks) if adaptive else rule

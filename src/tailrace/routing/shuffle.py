@@ -20,7 +20,7 @@ class Shuffle:
     unwraps = False
 
     def __init__(self, targets: Sequence[int], start: int = 0) -> None:
-        self._targets = list(targets)
+        self._targets = targets
         self._at = start % len(targets)
 
     def choose(self, values: list[Any], origin: Batch) -> list[int]:
@@ -29,7 +29,7 @@ class Shuffle:
         targets, at = self._targets, self._at
         n, count = len(targets), len(values)
         self._at = (at + count) % n
-        if n == 1:
-            return targets * count
-        ring = targets[at:] + targets[:at]
+        if at + count <= n:  # few values for many tasks: no walk around all of them
+            return list(targets[at : at + count])
+        ring = [*targets[at:], *targets[:at]]
         return (ring * (count // n + 1))[:count]

@@ -6,17 +6,20 @@ tuple, and a full receiver holds back exactly the senders that feed it. Pure boo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tailrace.batch import Batch
+from tailrace.batch import Batch, numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Outbox:
     """Tuples of one task waiting for one destination task."""
 
     __slots__ = (
-        "bytes_sent", "channel", "consumed", "end_sent", "ended", "incs", "lineages", "roots", "sent", "sent_total",
-        "serial", "since_ns", "sizes", "slot", "task", "values", "window",
+        "bytes_sent", "channel", "consumed", "end_sent", "ended", "finished", "heads", "sent", "sent_total", "serial",
+        "since_ns", "sizes", "slot", "task", "values", "window",
     )  # fmt: skip
 
     def __init__(self, channel: int, slot: int, task: int, window: int) -> None:
@@ -26,21 +29,29 @@ class Outbox:
         self.window = window
         self.values: list[Any] = []
         self.sizes: list[int] = []
-        self.roots: list[int] = []
-        self.incs: list[int] = []
-        self.lineages: list[int] = []
+        self.heads = numbers()
         self.since_ns = 0
         self.bytes_sent = 0
         self.sent_total = 0
         self.ended = False
+        #: Told the task and how many tuples more it has finished, where the edge's rule goes by that.
+        self.finished: Callable[[int, int], None] | None = None
+        self.sent = self.consumed = 0
         self.reset()
 
     def reset(self) -> None:
         """Begin anew with a receiver that knows nothing of this channel; what waits here is still to be sent."""
+        self.credited(self.sent)  # what was under way is gone
         self.sent = 0
         self.consumed = 0
         self.serial = 0
         self.end_sent = False
+
+    def credited(self, consumed: int) -> None:
+        """Take the receiver's word on how many tuples it has consumed in all."""
+        if self.finished is not None and consumed != self.consumed:
+            self.finished(self.task, consumed - self.consumed)
+        self.consumed = consumed
 
     @property
     def room(self) -> int:
@@ -49,14 +60,15 @@ class Outbox:
 
     def take(self, values_max: int) -> Batch:
         """Take out about as many tuples as asked for, whole bundles, at least one."""
-        sizes = None if len(self.values) == len(self.lineages) or not self.lineages else self.sizes
-        whole = Batch(self.values, sizes, self.roots, self.incs, self.lineages)
+        sizes = None if len(self.values) == len(self.sizes) or not self.sizes else self.sizes
+        whole = Batch(self.values, sizes, self.heads)
         first, rest = whole.split(values_max)
         if rest is None:
-            self.values, self.sizes, self.roots, self.incs, self.lineages = [], [], [], [], []
+            self.values, self.sizes, self.heads = [], [], numbers()
         else:
-            self.sizes = [1] * rest.bundles if rest.sizes is None else rest.sizes
-            self.values, self.roots, self.incs, self.lineages = rest.values, rest.roots, rest.incs, rest.lineages
+            if self.sizes:
+                self.sizes = [1] * rest.bundles if rest.sizes is None else rest.sizes
+            self.values, self.heads = rest.values, rest.heads
         self.sent += len(first)
         self.sent_total += len(first)
         self.serial += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.heads import heads_of
 
 from tailrace.acking import dedup
 from tailrace.acking.dedup import FIRST_INCARNATION, Guard
@@ -24,13 +25,12 @@ def lineage_of(root, child=0):
 
 def batch_of(bundles):
     """Make a batch of (root, incarnation, child)."""
-    return Batch(
-        list(range(len(bundles))),
-        None,
+    heads = heads_of(
         [root for root, _, _ in bundles],
         [inc for _, inc, _ in bundles],
         [lineage_of(root, child) for root, _, child in bundles],
     )
+    return Batch(list(range(len(bundles))), None, heads)
 
 
 def admitted(guard, bundles):
@@ -118,7 +118,7 @@ def test_a_partition_that_lags_holds_back_only_its_own_generations():
 def test_what_hangs_on_no_root_holds_nothing_back():
     guard = Guard()
     for number in range(3 * GENERATION):
-        assert guard.admit(Batch([number], None, [0], [0], [lineage_of(0, number)])) is None
+        assert guard.admit(Batch([number], None, heads_of([0], [0], [lineage_of(0, number)]))) is None
     guard.low_water(1, 1)
     assert len(guard) == 0
 

@@ -12,9 +12,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.heads import batch_of
 
 import tailrace as tr
-from tailrace.batch import Batch, root_id
+from tailrace.batch import root_id
 from tailrace.config import Settings
 from tailrace.routing import router_for
 from tailrace.routing.by_root import ByRoot
@@ -23,7 +24,7 @@ from tailrace.routing.fixed import All, Custom, Direct, RouteError
 from tailrace.routing.shuffle import Shuffle
 from tailrace.topology.plan import make_plan
 
-NO_ROOTS = Batch([], None, [], [], [])
+NO_ROOTS = batch_of([], None, [], [], [])
 
 
 @dataclass(frozen=True)
@@ -137,16 +138,16 @@ def test_by_root_keeps_a_roots_values_together(bundles, tasks):
     sizes, roots = [size for size, _ in bundles], [root_id(1, offset) for _, offset in bundles]
     values = list(range(sum(sizes)))
     router = ByRoot(tasks)
-    dests = router.choose(values, Batch(values, sizes, roots, roots, roots))
+    dests = router.choose(values, batch_of(values, sizes, roots, roots, roots))
     owners = [root for size, root in zip(sizes, roots, strict=True) for _ in range(size)]
     assert len(set(zip(owners, dests, strict=True))) == len(set(owners))
-    singles = router.choose(roots, Batch(roots, None, roots, roots, roots))
+    singles = router.choose(roots, batch_of(roots, None, roots, roots, roots))
     assert set(zip(roots, singles, strict=True)) == set(zip(owners, dests, strict=True))
 
 
 def test_by_root_is_about_even():
     roots = [root_id(3, offset) for offset in range(6000)]
-    counts = Counter(ByRoot(6).choose(roots, Batch(roots, None, roots, roots, roots)))
+    counts = Counter(ByRoot(6).choose(roots, batch_of(roots, None, roots, roots, roots)))
     assert len(counts) == 6
     assert max(counts.values()) < 1.2 * 1000
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.heads import heads_of
 
 from tailrace.sending.outbox import Outbox
 
@@ -12,8 +13,7 @@ def fill(box, sizes, *, tracked=True, start=0):
     box.values.extend(range(start, start + sum(sizes)))
     if tracked:
         box.sizes.extend(sizes)
-        for column in (box.roots, box.incs, box.lineages):
-            column.extend(range(len(sizes)))
+        box.heads.extend(heads_of(*[range(len(sizes))] * 3))
 
 
 @given(

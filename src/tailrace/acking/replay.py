@@ -1,0 +1,117 @@
+"""Which open roots a source task sends again for being late: ``fixed`` after a set time, ``adaptive`` as they lag.
+
+One of these per source task, asked by its worker's brain every ``check_ns``; the ledger says what is overdue. Pure: the
+clock's reading is passed in. What is sent again after a worker was lost does not go through here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from .adaptive_timeout import AdaptiveTimeout, ReplayBudget, TimeoutSettings
+
+if TYPE_CHECKING:
+    from .ledger import Ledger
+
+#: Roots sent again at once.
+REPLAYS_PER_CHECK = 256
+_CHECK_MIN_NS = 1_000_000
+#: Between two looks of ``adaptive``, at least and at most; a stall is noticed so much later.
+_LOOK_MIN_NS, _LOOK_MAX_NS = 2_000_000, 50_000_000
+_NS_PER_S = 1_000_000_000
+
+
+class Replays(Protocol):
+    """Decides what of one ledger is late."""
+
+    @property
+    def timeout_ns(self) -> int:
+        """How long after its last sending a root is late."""
+        ...
+
+    @property
+    def check_ns(self) -> int:
+        """How often to ask."""
+        ...
+
+    def emitted(self, roots: int) -> None:
+        """Note fresh roots."""
+        ...
+
+    def learn(self, ledger: Ledger, now_ns: int) -> None:
+        """Take in what the ledger has measured; ask it every time, also when nothing may be sent."""
+        ...
+
+    def due(self, ledger: Ledger, now_ns: int) -> list[int]:
+        """The roots to be sent again now, oldest first."""
+        ...
+
+
+class FixedReplays:
+    """After a set time (the baseline). Long, or a step of service times replays everything; then useless for a tail."""
+
+    def __init__(self, timeout_ns: int) -> None:
+        self.timeout_ns = timeout_ns
+
+    @property
+    def check_ns(self) -> int:
+        """A twentieth of the timeout."""
+        return max(self.timeout_ns // 20, _CHECK_MIN_NS)
+
+    def emitted(self, roots: int) -> None:
+        """Nothing hangs on how many there are."""
+
+    def learn(self, ledger: Ledger, now_ns: int) -> None:
+        """There is nothing to learn."""
+
+    def due(self, ledger: Ledger, now_ns: int) -> list[int]:
+        """Whatever is overdue."""
+        return ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
+
+
+class AdaptiveReplays:
+    """By the adaptive timeout, within the budget.
+
+    A root that has not been heard of for the first timeout (30 s) is not late but lost, as with a broken connection:
+    it is sent again whatever the budget says, or it might stay open for ever once nothing new is emitted.
+    """
+
+    def __init__(self, ledger: Ledger, settings: TimeoutSettings | None = None) -> None:
+        self.settings = settings or TimeoutSettings()
+        self.timeout = AdaptiveTimeout(self.settings)
+        self.budget = ReplayBudget(self.settings)
+        self._next_ns: int | None = None
+        ledger.spent = []
+
+    @property
+    def timeout_ns(self) -> int:
+        """The timeout of this period."""
+        return self.timeout.timeout_ns
+
+    @property
+    def check_ns(self) -> int:
+        """A tenth of the timeout, within bounds."""
+        return min(max(self.timeout_ns // 10, _LOOK_MIN_NS), _LOOK_MAX_NS)
+
+    def emitted(self, roots: int) -> None:
+        """Earn what may be replayed."""
+        self.budget.earn(roots)
+
+    def due(self, ledger: Ledger, now_ns: int) -> list[int]:
+        """The oldest of what is overdue, as far as the budget goes, and what is lost."""
+        late = ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
+        granted = self.budget.take(len(late))
+        if granted == len(late):
+            return late
+        lost = set(ledger.overdue(now_ns, self.settings.first_ns, REPLAYS_PER_CHECK))
+        return late[:granted] + [root for root in late[granted:] if root in lost]
+
+    def learn(self, ledger: Ledger, now_ns: int) -> None:
+        """Count what roots took; adjust the timeout when a period is over."""
+        if ledger.spent:
+            self.timeout.note(ledger.spent)
+            ledger.spent = []
+        if self._next_ns is None or now_ns >= self._next_ns:
+            if self._next_ns is not None:
+                self.timeout.adjust(ledger.ages(now_ns))
+            self._next_ns = now_ns + int(self.settings.period_s * _NS_PER_S)

@@ -1,0 +1,159 @@
+"""Which of the tail's remedies is on: chosen by the conditions of Du & Gupta's Table 4, from live snapshots.
+
+=============  =============================================================  ==============================
+technique      condition                                                      here
+=============  =============================================================  ==============================
+balancing      tasks of one operator differ much in speed                     slowest / fastest >= 1.35
+shared queue   two tasks of an operator in a worker, queues highly used       use of the queues >= 0.58
+timeout        moderate or low load of queues and of the system               neither, queues and CPU < 0.49
+=============  =============================================================  ==============================
+
+The paper advises one technique at a time, and so does this: heterogeneity first, because a shared queue or a replay
+cannot mend it. Speeds and use are measured by work per tuple and by busy time, which the remedies leave as they are;
+latencies and queue lengths would fall with the remedy and switch it off again. A condition must hold for three
+snapshots, has a band of 10 % around its threshold, and a choice stands for ten at least. Called by the coordinator once
+a snapshot; pure. When it loses: conditions that change faster than every few seconds, and mixtures, where it takes the
+one remedy that matters most.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class TaskLoad:
+    """One task over the last snapshot's interval."""
+
+    operator: str
+    worker: int
+    #: Time in user code per tuple; None when it has had no tuple.
+    service_us: float | None
+    #: Share of the interval in which it was busy.
+    busy: float
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What Table 4 goes by."""
+
+    #: Of the operators, the largest slowest / fastest work per tuple.
+    heterogeneity: float
+    #: Of the operators that may share a queue, the busiest one's mean use.
+    queue_use: float
+    #: The busiest node's.
+    cpu: float
+    #: Whether some worker has two tasks of an operator that may share.
+    siblings: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is on, and why."""
+
+    technique: str = "none"
+    reason: str = "Nothing measured yet."
+
+    @property
+    def policies(self) -> dict[str, str]:
+        """The names to put into a Policy."""
+        return dict(_BASELINE) | _REMEDIES[self.technique]
+
+
+_BASELINE = {"inbox": "per_task", "routing": "even", "replay": "off"}
+_REMEDIES: dict[str, dict[str, str]] = {
+    "none": {},
+    "balancing": {"routing": "shortest_delay"},
+    "shared_queue": {"inbox": "shared"},
+    "timeout": {"replay": "adaptive"},
+}
+
+
+@dataclass(frozen=True)
+class AutoSettings:
+    """Thresholds (the paper's crossovers where it has them) and how slow to change one's mind."""
+
+    heterogeneity: float = 1.35
+    queue_use: float = 0.58
+    cpu: float = 0.49
+    #: A technique that is on stays until its condition misses the threshold by this share.
+    band: float = 0.1
+    confirm: int = 3
+    dwell: int = 10
+    #: A task's speed is the median over so many snapshots: one stall does not make a slow task.
+    memory: int = 5
+
+
+@dataclass
+class AutoPolicy:
+    """Watches snapshots and names the technique to use."""
+
+    settings: AutoSettings = field(default_factory=AutoSettings)
+    choice: Choice = field(default_factory=Choice)
+    switches: int = 0
+    _services_us: dict[tuple[str, int], deque[float]] = field(default_factory=dict)
+    _wanted: str = "none"
+    _seen: int = 0
+    _since: int = 0
+
+    def observe(self, tasks: Sequence[TaskLoad], cpu: float, shareable: Mapping[str, bool]) -> Choice:
+        """Take a snapshot in; gives the choice that holds from now on."""
+        found = self._conditions(tasks, cpu, shareable)
+        self._since += 1
+        wanted, reason = self._by_table_4(found)
+        if wanted == self.choice.technique:
+            self._seen = 0
+            self.choice = replace(self.choice, reason=reason)
+            return self.choice
+        self._seen = self._seen + 1 if wanted == self._wanted else 1
+        self._wanted = wanted
+        settled = self._since >= self.settings.dwell or self.choice.technique == "none"
+        if self._seen >= self.settings.confirm and settled:
+            self.choice = Choice(wanted, reason)
+            self.switches += 1
+            self._since = self._seen = 0
+        return self.choice
+
+    def _conditions(self, tasks: Sequence[TaskLoad], cpu: float, shareable: Mapping[str, bool]) -> Conditions:
+        speeds: dict[str, list[float]] = {}
+        uses: dict[str, list[float]] = {}
+        seats: dict[tuple[str, int], int] = {}
+        for index, task in enumerate(tasks):
+            if task.service_us is not None:
+                past = self._services_us.setdefault((task.operator, index), deque(maxlen=self.settings.memory))
+                past.append(task.service_us)
+                if len(past) == self.settings.memory:
+                    speeds.setdefault(task.operator, []).append(statistics.median(past))
+            uses.setdefault(task.operator, []).append(task.busy)
+            if shareable.get(task.operator, False):
+                seats[task.operator, task.worker] = seats.get((task.operator, task.worker), 0) + 1
+        ratios = [max(each) / min(each) for each in speeds.values() if min(each) > 0]
+        use = max((statistics.fmean(uses[operator]) for operator in uses if shareable.get(operator)), default=0.0)
+        return Conditions(max(ratios, default=1.0), use, cpu, any(count > 1 for count in seats.values()))
+
+    def _by_table_4(self, found: Conditions) -> tuple[str, str]:
+        if self._reaches(found.heterogeneity, self.settings.heterogeneity, "balancing"):
+            return "balancing", (
+                f"Tasks of one operator differ {found.heterogeneity:.1f}x in work per tuple "
+                f"(from {self.settings.heterogeneity}x on: balancing)."
+            )
+        busy = self._reaches(found.queue_use, self.settings.queue_use, "shared_queue")
+        if busy and found.siblings:
+            return "shared_queue", (
+                f"Queues are used {found.queue_use:.0%} and siblings share a worker "
+                f"(from {self.settings.queue_use:.0%} on: shared queues)."
+            )
+        calm = found.cpu < self.settings.cpu * (1 + self.settings.band * (self.choice.technique == "timeout"))
+        if not busy and calm:
+            return "timeout", f"Queues are used {found.queue_use:.0%}, CPU {found.cpu:.0%}: room for a few replays."
+        return "none", f"Queues are used {found.queue_use:.0%}, CPU {found.cpu:.0%}: no technique's conditions hold."
+
+    def _reaches(self, value: float, threshold: float, technique: str) -> bool:
+        """Whether a condition holds; one that is on already may fall a band below its threshold."""
+        return value >= threshold * (1 - self.settings.band * (self.choice.technique == technique))

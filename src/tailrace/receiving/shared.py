@@ -1,0 +1,114 @@
+"""Shared: the tasks of one shuffle-fed operator on a node pull from one queue (Du & Gupta, section 3.2).
+
+c queues of M/M/1 become one M/M/c: with a = lambda/mu and rho = a/c the share of tuples that wait falls to Erlang's
+C(c, a) = (a^c/c! / (1-rho)) / (sum_{k<c} a^k/k! + a^c/c! / (1-rho)) and the mean wait is C/(c mu - lambda). (The paper
+prints c rho in place of (c rho)^c and calls C a time.) Towards control records the tasks are one: a record is handed
+out once, after all that came before it is finished, and nothing behind it before that.
+
+When it loses: with one task per node it is the same queue with a lock; at low use there is no queue to share; a slow
+consumer still holds what it claimed, so claims are small; and order within the operator is gone, so keyed operators
+and streams with ``ordered=True`` may not use it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from tailrace.errors import TailraceError
+
+from .discipline import Control
+
+if TYPE_CHECKING:
+    from tailrace.topology.plan import Stage, StageEdge
+
+T = TypeVar("T")
+
+#: Groupings under which any task of the operator may take any tuple.
+SHAREABLE_GROUPINGS = frozenset({"auto", "shuffle", "local"})
+
+
+class SharedQueueError(TailraceError):
+    """A shared queue was asked for in front of an operator whose tuples belong to certain tasks."""
+
+    exit_code = 2
+
+
+class Shared(Generic[T]):
+    """One queue for all consumers; claims are kept per consumer until they are done or released."""
+
+    def __init__(self) -> None:
+        self._queue: deque[T | Control] = deque()
+        self._claims: dict[int, list[T]] = {}
+        self._claimed = 0
+
+    def put(self, task: int, item: T | Control) -> None:
+        """Queue behind everything, whichever task it was sent to."""
+        del task
+        self._queue.append(item)
+
+    def claim(self, consumer: int) -> T | Control | None:
+        """Give the oldest item; a control record only once nothing before it is being worked on."""
+        queue = self._queue
+        if not queue:
+            return None
+        item = queue[0]
+        if isinstance(item, Control):
+            return None if self._claimed else queue.popleft()
+        queue.popleft()
+        self._claims.setdefault(consumer, []).append(item)
+        self._claimed += 1
+        return item
+
+    def done(self, consumer: int) -> None:
+        """Forget the claims of a consumer; the last one may set a control record free."""
+        claims = self._claims.get(consumer)
+        if claims:
+            self._claimed -= len(claims)
+            claims.clear()
+
+    def release(self, consumer: int) -> int:
+        """Put a dead consumer's claims back in front, in their order, for the others."""
+        claims = self._claims.pop(consumer, [])
+        self._queue.extendleft(reversed(claims))
+        self._claimed -= len(claims)
+        return len(claims)
+
+    def waiting(self, task: int) -> int:
+        """How many items wait, for any task."""
+        del task
+        return len(self._queue)
+
+    @property
+    def claimed(self) -> int:
+        """How many items are being worked on."""
+        return self._claimed
+
+
+def may_share(stage: Stage, inputs: tuple[StageEdge, ...]) -> bool:
+    """Whether any task of the stage may take any tuple that comes in."""
+    return (
+        not stage.is_source
+        and not stage.ordered
+        and not stage.guarded
+        and bool(inputs)
+        and all(edge.grouping.kind in SHAREABLE_GROUPINGS for edge in inputs)
+    )
+
+
+def shares(stage: Stage, inputs: tuple[StageEdge, ...], inbox: str, named: tuple[str, ...]) -> bool:
+    """Whether the tasks of a stage that are in one worker take from one queue, as the policy has it."""
+    wanted = stage.head.name in named if named else inbox == "shared"
+    return wanted and stage.tasks > 1 and may_share(stage, inputs)
+
+
+def check_may_share(stage: Stage, inputs: tuple[StageEdge, ...]) -> None:
+    """Refuse a shared queue that was asked for by name where tuples belong to certain tasks."""
+    if may_share(stage, inputs):
+        return
+    kinds = ", ".join(sorted({edge.grouping.kind for edge in inputs})) or "no input"
+    raise SharedQueueError(
+        f"A shared inbox needs a stateless operator that is fed by shuffle; {stage.head.name!r} "
+        f"({stage.head.verb}) is fed by {kinds}.",
+        "Leave inbox='per_task' for it, or let Policy(inbox='shared') skip it.",
+    )

@@ -1,0 +1,249 @@
+"""Operators that need all tuples in one place, split into a parallel part and a merge (Hone, section 7).
+
+``top_k``, ``total`` and ``in_order`` are for streams without keys; ``with_partial_keys`` rewrites a topology's counts
+and reduces for ``routing="partial_key"``, under which a key's state lies in two tasks. A part keeps its own share and
+tells the merge about it every ``every_s`` and at the end; it tells what it has in all, not what was added, so that a
+message lost or repeated does no harm. The price: results come every ``every_s`` and not with every tuple.
+"""
+
+from __future__ import annotations
+
+import copy
+import heapq
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .errors import OptionError
+from .graph import Topology
+from .groupings import Grouping
+from .operators import PORT_OUT, EdgeSpec, KeyedOperator, Operator, OperatorSpec, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .operators import Outputs, TaskContext
+    from .streams import Stream
+
+T = TypeVar("T")
+
+TELL_EVERY_S = 0.1
+
+
+class PartialFold(Operator):
+    """The parallel part: folds what its task gets; ``every_s`` of None tells only at the end."""
+
+    def __init__(self, init: Callable[[], Any], add: Callable[[Any, Any], Any], every_s: float | None) -> None:
+        self.tick_every_s = every_s  # type: ignore[misc]
+        self._add = add
+        self._held = init()
+        self._changed = False
+        self._task = 0
+
+    def open(self, ctx: TaskContext) -> None:
+        """Learn which part this is."""
+        self._task = ctx.task
+
+    def process(self, *args: Any, **kwargs: Any) -> Outputs:
+        """Take a value in."""
+        del kwargs
+        self._held = self._add(self._held, args[0])
+        self._changed = True
+        return None
+
+    def tick(self, now_s: float) -> Outputs:
+        """Tell what is held, if it has changed."""
+        del now_s
+        if not self._changed:
+            return None
+        self._changed = False
+        return [(self._task, copy.copy(self._held))]
+
+    def close(self) -> Outputs:
+        """Tell what is held at the end."""
+        return self.tick(0.0)
+
+
+class MergeFolds(Operator):
+    """The merge, one task: knows the latest of every part and gives the whole; ``at_end`` gives it once."""
+
+    def __init__(self, merge: Callable[[Iterable[Any]], Any], *, at_end: bool = False) -> None:
+        self._merge = merge
+        self._at_end = at_end
+        self._parts: dict[int, Any] = {}
+
+    def process(self, *args: Any, **kwargs: Any) -> Outputs:
+        """Take the word of a part."""
+        del kwargs
+        task, held = args[0]
+        self._parts[task] = held
+        return None if self._at_end else [self._merge(self._parts.values())]
+
+    def close(self) -> Outputs:
+        """Give the whole, if it was held back."""
+        return [self._merge(self._parts.values())] if self._at_end else None
+
+
+def parallel_fold(
+    stream: Stream[Any],
+    init: Callable[[], Any],
+    add: Callable[[Any, Any], Any],
+    merge: Callable[[Iterable[Any]], Any],
+    *,
+    tasks: int,
+    name: str,
+    every_s: float | None = TELL_EVERY_S,
+) -> Stream[Any]:
+    """Fold in ``tasks`` parts and merge them in one: what the helpers below are made of."""
+    parts = stream.shuffle().process(PartialFold(init, add, every_s), tasks=tasks, name=f"{name}_parts")
+    return parts.to_global().process(MergeFolds(merge, at_end=every_s is None), name=name)
+
+
+def top_k(
+    stream: Stream[T], k: int, *, tasks: int, by: Callable[[T], Any] | None = None, name: str = "top_k"
+) -> Stream[list[T]]:
+    """The k largest values so far, largest first."""
+    if k < 1:
+        raise OptionError(f"top_k needs a k of at least 1, found {k!r}.", "Say how many values to keep.")
+
+    def add(held: list[Any], value: Any) -> list[Any]:
+        return heapq.nlargest(k, [*held, value], key=by)
+
+    def merge(parts: Iterable[Any]) -> list[Any]:
+        return heapq.nlargest(k, (value for part in parts for value in part), key=by)
+
+    return parallel_fold(stream, list, add, merge, tasks=tasks, name=name)
+
+
+def total(stream: Stream[Any], *, tasks: int, name: str = "total") -> Stream[Any]:
+    """The sum so far."""
+    return parallel_fold(stream, int, lambda held, value: held + value, sum, tasks=tasks, name=name)
+
+
+def in_order(
+    stream: Stream[T], *, tasks: int, by: Callable[[T], Any] | None = None, name: str = "in_order"
+) -> Stream[list[T]]:
+    """All values of a stream that ends, sorted: parts sort their shares, the merge merges them."""
+
+    def add(held: list[Any], value: Any) -> list[Any]:
+        held.append(value)
+        return held
+
+    def merge(parts: Iterable[Any]) -> list[Any]:
+        return list(heapq.merge(*(sorted(part, key=by) for part in parts), key=by))
+
+    return parallel_fold(stream, list, add, merge, tasks=tasks, name=name, every_s=None)
+
+
+# -- keyed ------------------------------------------------------------------------------------------------------------
+
+
+class PartialKeyFold(Operator):
+    """A keyed fold of which a key may have two: tells ``(key, task, held)`` for every key that has changed."""
+
+    #: Edges into this may use two choices per key.
+    two_choices = True
+    tick_every_s = TELL_EVERY_S
+
+    def __init__(self, key: Callable[[Any], Any], add: Callable[[Any, Any], Any]) -> None:
+        self._key = key
+        self._add = add
+        self._held: dict[Any, Any] = {}
+        self._changed: dict[Any, None] = {}
+        self._task = 0
+
+    def open(self, ctx: TaskContext) -> None:
+        """Learn which part this is."""
+        self._task = ctx.task
+
+    def process(self, *args: Any, **kwargs: Any) -> Outputs:
+        """Take a value in under its key."""
+        del kwargs
+        key = self._key(args[0])
+        self._held[key] = self._add(self._held.get(key), args[0])
+        self._changed[key] = None
+        return None
+
+    def tick(self, now_s: float) -> Outputs:
+        """Tell what has changed."""
+        del now_s
+        told = [(key, self._task, self._held[key]) for key in self._changed]
+        self._changed.clear()
+        return told
+
+    def close(self) -> Outputs:
+        """Tell the rest."""
+        return self.tick(0.0)
+
+
+class MergeKeyFolds(KeyedOperator):
+    """Merges what the two tasks of a key hold; emits ``(key, merged)`` whenever one of them tells."""
+
+    def __init__(self, merge: Callable[[Any, Any], Any]) -> None:
+        self._merge = merge
+
+    def process(self, *args: Any, **kwargs: Any) -> Outputs:
+        """Take the word of one of the key's tasks."""
+        del kwargs
+        key, (_, task, held), state = args
+        return self._told(key, task, held, state)
+
+    def _told(self, key: Any, task: int, held: Any, state: State[Any]) -> Outputs:
+        parts = {**(state.get() or {}), task: held}
+        state.set(parts)
+        whole = None
+        for part in parts.values():
+            whole = part if whole is None else self._merge(whole, part)
+        return [(key, whole)]
+
+
+def _count(held: int | None, _: Any) -> int:
+    return (held or 0) + 1
+
+
+def _add_counts(one: int, other: int) -> int:
+    return one + other
+
+
+def _first(told: tuple[Any, ...]) -> Any:
+    return told[0]
+
+
+class _Reduce:
+    """A reduce's function where there may be nothing yet; a class, so that it can be shipped."""
+
+    def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
+        self._fn = fn
+
+    def __call__(self, held: Any, value: Any) -> Any:
+        return value if held is None else self._fn(held, value)
+
+
+def with_partial_keys(topology: Topology) -> Topology:
+    """Rewrite counts and reduces of several tasks into parts and a merge; the rest stays as it was drawn.
+
+    A reduce's function must not mind the order of values, as with any combiner. Ordered streams are left alone.
+    """
+    found = Topology(topology.name)
+    renamed: dict[str, str] = {}
+    for name, spec in topology.operators.items():
+        if not _splits(spec):
+            found.operators[name] = spec
+            continue
+        parts, merge = _split(spec)
+        renamed[name] = parts.name
+        found.operators[parts.name], found.operators[name] = parts, merge
+        found.edges.append(EdgeSpec(parts.name, PORT_OUT, name, Grouping("fields", _first)))
+    found.edges += [replace(edge, dst=renamed.get(edge.dst, edge.dst)) for edge in topology.edges]
+    return found
+
+
+def _splits(spec: OperatorSpec) -> bool:
+    alone = spec.tasks == 1
+    return spec.verb in {"count", "reduce"} and not alone and not spec.ordered and spec.on_error == "fail"
+
+
+def _split(spec: OperatorSpec) -> tuple[OperatorSpec, OperatorSpec]:
+    key = spec.key or _first
+    add, merge = (_count, _add_counts) if spec.verb == "count" else (_Reduce(spec.fn), spec.fn)
+    parts = replace(spec, name=f"{spec.name}_parts", verb="process", fn=PartialKeyFold(key, add), key=None)
+    return parts, replace(spec, verb="keyed_process", fn=MergeKeyFolds(merge), key=_first)

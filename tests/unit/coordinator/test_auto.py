@@ -1,0 +1,82 @@
+"""Auto: Table 4's conditions, and how slow it is to change its mind."""
+
+from __future__ import annotations
+
+from tailrace.coordinator.auto import AutoPolicy, TaskLoad
+
+SHAREABLE = {"bolt": True, "count": False}
+
+
+def snapshot(*, services_us=(1000, 1000, 1000, 1000), busy=0.2, per_worker=2, operator="bolt"):
+    return [TaskLoad(operator, task // per_worker, service, busy) for task, service in enumerate(services_us)]
+
+
+def watch(auto, tasks, times, cpu=0.2):
+    for _ in range(times):
+        auto.observe(tasks, cpu, SHAREABLE)
+    return auto.choice.technique
+
+
+def test_low_load_asks_for_the_timeout():
+    auto = AutoPolicy()
+    assert watch(auto, snapshot(), 3) == "timeout"
+    assert auto.choice.policies == {"inbox": "per_task", "routing": "even", "replay": "adaptive"}
+    assert "20%" in auto.choice.reason
+
+
+def test_busy_queues_of_siblings_ask_for_a_shared_one():
+    auto = AutoPolicy()
+    assert watch(auto, snapshot(busy=0.7), 3, cpu=0.7) == "shared_queue"
+    assert auto.choice.policies["inbox"] == "shared"
+
+
+def test_busy_queues_without_siblings_ask_for_nothing():
+    assert watch(AutoPolicy(), snapshot(busy=0.7, per_worker=1), 20, cpu=0.7) == "none"
+
+
+def test_keyed_operators_share_nothing():
+    assert watch(AutoPolicy(), snapshot(busy=0.7, operator="count"), 20, cpu=0.7) == "none"
+
+
+def test_unequal_tasks_ask_for_balancing_before_all_else():
+    for busy in (0.2, 0.7):
+        auto = AutoPolicy()
+        assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 2000), busy=busy), 20, cpu=busy) == "balancing"
+        assert "2.0x" in auto.choice.reason
+
+
+def test_one_stall_makes_no_slow_task():
+    auto = AutoPolicy()
+    for at in range(60):
+        stalled = [1000.0] * 4
+        stalled[at % 4] = 5000.0 if at % 3 == 0 else 1000.0
+        auto.observe(snapshot(services_us=stalled), 0.2, SHAREABLE)
+    assert auto.choice.technique == "timeout"
+    assert auto.switches == 1
+
+
+def test_a_condition_must_hold_for_three_snapshots():
+    auto = AutoPolicy()
+    for _ in range(10):
+        assert watch(auto, snapshot(busy=0.7), 2, cpu=0.7) == "none"
+        assert watch(auto, snapshot(busy=0.55), 1, cpu=0.55) == "none"
+
+
+def test_around_a_threshold_it_does_not_swing():
+    auto = AutoPolicy()
+    for at in range(200):
+        use = 0.58 + (0.03 if at % 8 < 4 else -0.03)
+        auto.observe(snapshot(busy=use), use, SHAREABLE)
+    assert auto.choice.technique == "shared_queue"
+    assert auto.switches == 1
+
+
+def test_a_choice_stands_for_ten_snapshots_and_then_follows():
+    auto = AutoPolicy()
+    assert watch(auto, snapshot(), 3) == "timeout"
+    assert watch(auto, snapshot(busy=0.8), 9, cpu=0.8) == "timeout"
+    assert watch(auto, snapshot(busy=0.8), 1, cpu=0.8) == "shared_queue"
+
+
+def test_nothing_measured_is_no_reason_to_balance():
+    assert watch(AutoPolicy(), snapshot(services_us=(None,) * 4), 20) == "timeout"

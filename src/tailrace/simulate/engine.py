@@ -1,0 +1,242 @@
+"""Runs a model under policies: makes tasks, links and sources, moves tuples between them, gives the result.
+
+Every random draw comes from a stream of its own, named by the seed and what it is for, so that two arms of a comparison
+see the same arrivals and a run is the same every time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+from tailrace.batch import Batch, mix, numbers
+from tailrace.sending.registry import gate_by_name
+
+from .agenda import Agenda
+from .links import Uplink
+from .monitor import Monitor
+from .pace import Pace
+from .results import Result, StageResult, percentile
+from .routes import Edge
+from .sources import SourceTask
+from .tasks import Group, Item, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .model import Model, Policies, Stage
+    from .tasks import Attempt
+
+_NS_PER_S = 1_000_000_000
+_NS_PER_US = 1000
+_NS_PER_MS = 1e6
+#: What is open when the sources end may take this many times as long again.
+_DRAIN = 20
+_TIMELINE_POINTS = 2000
+
+
+class Engine:
+    """One run."""
+
+    def __init__(self, model: Model, policies: Policies, seed: int | str) -> None:
+        self.model = model
+        self.policies = policies
+        self.agenda = Agenda()
+        self._seed = seed
+        self._tasks: dict[str, list[Task]] = {}
+        self._groups: list[Group] = []
+        self._edges: dict[str, list[Edge]] = {"source": []}
+        self._uplinks: dict[int, Uplink] = {}
+        self._outboxes: dict[tuple[int, int, int], int] = {}
+        self._make_stages()
+        self._make_edges()
+        self.sources = [
+            SourceTask(model.source, index, self.agenda, self._random(f"source-{index}"), self._send_root)
+            for index in range(model.source.tasks)
+        ]
+        self._source_nodes = model.place(model.source.nodes, model.source.tasks)
+        self._delays_ns = [round(node.delay_us * _NS_PER_US) for node in model.nodes]
+        for number, node in enumerate(model.nodes):
+            if node.link_bytes_per_s is not None:
+                gate = gate_by_name(policies.sending, policies.gate)
+                self._uplinks[number] = Uplink(
+                    self.agenda, gate, node.link_bytes_per_s, policies.gate.tau_ns, self._deliverer(number)
+                )
+        self._all_edges = [edge for edges in self._edges.values() for edge in edges]
+        self._monitor = Monitor(
+            self.agenda, self._all_edges, [task for tasks in self._tasks.values() for task in tasks], self._switch
+        )
+        self._draws = self._random("outputs")
+
+    def _random(self, name: str) -> Random:
+        return Random(f"{self._seed}/{name}")  # noqa: S311 - a simulation
+
+    def _make_stages(self) -> None:
+        paces = [Pace(node, f"{self._seed}/node-{number}") for number, node in enumerate(self.model.nodes)]
+        for stage in self.model.stages:
+            places = self.model.place(stage.nodes, stage.tasks)
+            tasks = [Task(stage, index, node) for index, node in enumerate(places)]
+            self._tasks[stage.name] = tasks
+            self._edges[stage.name] = []
+            for node in sorted(set(places)):
+                mates = [task for task in tasks if task.node == node]
+                random = self._random(f"{stage.name}-{node}")
+                self._groups.append(Group(mates, paces[node], random, self.agenda, self._done))
+
+    def _make_edges(self) -> None:
+        number = 0
+        for stage in self.model.stages:
+            for upstream in stage.inputs:
+                senders = self.model.source.tasks if upstream == "source" else len(self._tasks[upstream])
+                random = self._random(f"edge-{number}")
+                self._edges[upstream].append(Edge(number, senders, stage, self._tasks[stage.name], random))
+                number += 1
+
+    # -- policies --------------------------------------------------------------------------------------------------
+
+    def _apply(self, policies: Policies) -> None:
+        self.policies = policies
+        for edge in self._all_edges:
+            edge.apply(policies)
+        for group in self._groups:
+            group.share(policies.inbox == "shared" and group.tasks[0].stage.grouping in {"shuffle", "random"})
+        for source in self.sources:
+            source.apply(policies)
+
+    def _switch(self, names: dict[str, str]) -> None:
+        """Change over at run time, as auto asks for."""
+        self._apply(replace(self.policies, routing=names["routing"], inbox=names["inbox"], replay=names["replay"]))
+        self._monitor.apply(self.policies)
+
+    # -- the way of a tuple ----------------------------------------------------------------------------------------
+
+    def _send_root(self, source: SourceTask, attempt: Attempt) -> None:
+        root, spec = attempt.root, self.model.source
+        attempt.pending = 1  # held until all outputs are out
+        for edge in self._edges["source"]:
+            size = round(spec.bytes.draw(self._draws))
+            self._send(edge, source.index, self._source_nodes[source.index], attempt, root.lineage, [0], size)
+        self._settle(attempt)
+
+    def _done(self, task: Task, item: Item) -> None:
+        stage, attempt, draws = task.stage, item.attempt, self._draws
+        item.edge.finished(item.sender, item.dest)
+        for edge in self._edges[stage.name]:
+            count = int(stage.fan_out.draw(draws))
+            if count:
+                keys = [int(stage.keys.draw(draws)) for _ in range(count)] if stage.keys else [item.key] * count
+                size = round(stage.bytes.draw(draws))
+                self._send(edge, task.index, task.node, attempt, item.lineage, keys, size)
+        self._settle(attempt)
+
+    def _settle(self, attempt: Attempt) -> None:
+        attempt.pending -= 1
+        if not attempt.pending:
+            attempt.root.source.ended(attempt)
+
+    def _send(
+        self, edge: Edge, sender: int, node: int, attempt: Attempt, lineage: int, keys: list[int], size: int
+    ) -> None:
+        count = len(keys)
+        origin = Batch(keys, [count], numbers((attempt.root.id, attempt.incarnation, lineage)))
+        attempt.pending += count
+        for index, (key, dest) in enumerate(zip(keys, edge.choose(sender, keys, origin), strict=True)):
+            item = Item(attempt, edge, sender, dest, mix(lineage, edge.number << 16 | index), key, size)
+            task = item.task
+            if task.node == node:
+                task.group.arrive(item)
+            elif node in self._uplinks:
+                self._uplinks[node].put(self._outbox(node, edge, sender, dest), item)
+            else:
+                self.agenda.at(self.agenda.now_ns + self._delays_ns[node], _arrive, item)
+
+    def _outbox(self, node: int, edge: Edge, sender: int, dest: int) -> int:
+        key = (edge.number, sender, dest if self.model.outbox_per == "destination" else -1)
+        found = self._outboxes.get(key)
+        if found is None:
+            alone = edge.stage.inputs == ("source",) and self.model.source.tasks == 1
+            found = self._outboxes[key] = self._uplinks[node].outbox(edge.number, dest, alone=alone)
+        return found
+
+    def _deliverer(self, node: int) -> Callable[[Item], None]:
+        delay_ns = round(self.model.nodes[node].delay_us * _NS_PER_US)
+        if not delay_ns:
+            return _arrive
+        return lambda item: self.agenda.at(self.agenda.now_ns + delay_ns, _arrive, item)
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def run(self, seconds: float, warm_s: float = 0.0, progress: Callable[[float], None] | None = None) -> Result:
+        """Let sources emit for so long, let what is open end, and sum up what was due after the warm-up."""
+        end_ns, warm_ns = round(seconds * _NS_PER_S), round(warm_s * _NS_PER_S)
+        self._apply(self.policies)
+        self._monitor.start(self.policies, end_ns)
+        for uplink in self._uplinks.values():
+            uplink.measure_from(warm_ns)
+        for source in self.sources:
+            source.start(end_ns)
+        with _no_collection():
+            for step in range(1, 101):
+                self.agenda.run(end_ns * step // 100)
+                if progress:
+                    progress(step / 100)
+            self.agenda.run(end_ns * (1 + _DRAIN))
+        return self._result(seconds, warm_ns)
+
+    def _result(self, seconds: float, warm_ns: int) -> Result:
+        found = sorted(pair for source in self.sources for pair in source.latencies_ns if pair[0] >= warm_ns)
+        thin = max(1, len(found) // _TIMELINE_POINTS)
+        return Result(
+            latencies_ns=tuple(sorted(latency for _, latency in found)),
+            emitted=sum(source.emitted for source in self.sources),
+            completed=sum(source.completed for source in self.sources),
+            replays=sum(source.replays for source in self.sources),
+            hops=sum(task.done for tasks in self._tasks.values() for task in tasks),
+            seconds=seconds,
+            stages={stage.name: self._stage_result(stage, seconds) for stage in self.model.stages},
+            backlogs=tuple(most for uplink in self._uplinks.values() for most in uplink.most),
+            outbox_p99_ms=tuple(
+                percentile(sorted(waits), 0.99) / _NS_PER_MS
+                for uplink in self._uplinks.values()
+                for waits in uplink.waits_ns
+                if waits
+            ),
+            tuple_wait_ms=self._tuple_wait_ms(),
+            shares=tuple(self._monitor.shares),
+            switches=tuple(self._monitor.switches),
+            timeline=tuple((born / _NS_PER_S, latency / _NS_PER_MS) for born, latency in found[::thin]),
+        )
+
+    def _tuple_wait_ms(self) -> float:
+        waits = [wait for uplink in self._uplinks.values() for waits in uplink.waits_ns for wait in waits]
+        return sum(waits) / max(1, len(waits)) / _NS_PER_MS
+
+    def _stage_result(self, stage: Stage, seconds: float) -> StageResult:
+        tasks = self._tasks[stage.name]
+        done = sum(task.done for task in tasks)
+        wait_ms = sum(task.waited_ns for task in tasks) / max(1, done) / _NS_PER_MS
+        return StageResult(stage.name, done, wait_ms, sum(task.busy_ns for task in tasks) / len(tasks) / seconds / 1e9)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Spare the garbage collector, a third of the time: tuples leave no cycles behind."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _arrive(item: Item) -> None:
+    item.task.group.arrive(item)
+
+
+def run(model: Model, policies: Policies, *, seconds: float, warm_s: float = 0.0, seed: int | str = 1) -> Result:
+    """Run one arm from the start."""
+    return Engine(model, policies, seed).run(seconds, warm_s)

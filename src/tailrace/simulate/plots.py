@@ -1,0 +1,58 @@
+"""Draws a report's panels into one figure. Needs matplotlib, which the extra ``tailrace[bench]`` brings."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from .errors import PlotsMissingError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .comparison import Panel, Report
+
+_PANEL_IN = (5.2, 3.4)
+_COLUMNS = 3
+_MARKERS = "osv^Dx+*"
+
+
+def draw(report: Report, file: Path, commit: str | None) -> None:
+    """Write all panels; the commit stands below. White ground, so that it reads on light and dark pages."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - an optional dependency
+    except ImportError as error:
+        raise PlotsMissingError(
+            "Plots need matplotlib, which is not installed.", "pip install 'tailrace[bench]', or leave --plot out."
+        ) from error
+    panels = report.panels
+    if not panels:
+        raise PlotsMissingError(f"Scenario {report.scenario!r} has nothing to draw.", "Leave --plot out.")
+    columns = min(_COLUMNS, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(_PANEL_IN[0] * columns, _PANEL_IN[1] * rows + 0.3), layout="constrained", facecolor="w")
+    for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels, strict=False):
+        _draw_panel(axes, panel)
+    for axes in list(figure.axes)[len(panels) :]:
+        axes.set_visible(False)
+    figure.supxlabel(f"tailrace simulate {report.scenario}, commit {commit or 'unknown'}", fontsize=8, color="0.4")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
+
+
+def _draw_panel(axes: Any, panel: Panel) -> None:
+    for index, (name, points) in enumerate(panel.lines.items()):
+        if points:
+            marker = _MARKERS[index % len(_MARKERS)]
+            every = max(1, len(points) // 8)
+            axes.plot(
+                *zip(*points, strict=True), marker=marker, markevery=every, markersize=4, linewidth=1.2, label=name
+            )
+    axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label.replace("_", " "))
+    if panel.log_x:
+        axes.set_xscale("log")
+    if panel.log_y:
+        axes.set_yscale("log")
+    axes.grid(visible=True, alpha=0.3)
+    if any(panel.lines.values()):
+        axes.legend(fontsize=7)

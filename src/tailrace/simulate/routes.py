@@ -1,0 +1,137 @@
+"""The edges of a simulated topology: which of the runtime's routing rules each sending task asks, and their shares.
+
+``engine`` asks for destinations and reports measurements; nothing here knows how a rule decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.routing.balance import Balance
+from tailrace.routing.by_root import ByRoot
+from tailrace.routing.detour import Detour
+from tailrace.routing.fields import Fields
+from tailrace.routing.latency import LatencyBalancer
+from tailrace.routing.load_aware import LoadAware
+from tailrace.routing.partial_key import PartialKey
+from tailrace.routing.shortest_delay import RateEstimator, ShortestDelay
+from tailrace.routing.shuffle import Shuffle
+from tailrace.routing.weighted import Weighted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from tailrace.batch import Batch
+    from tailrace.routing import Router
+    from tailrace.routing.balance import Balancer, TaskView
+
+    from .model import Policies, Stage
+    from .tasks import Task
+
+KEY_GROUPS = 1024
+BALANCERS: dict[str, Balancer] = {"latency": LatencyBalancer(), "shortest_delay": RateEstimator()}
+
+
+class RandomShuffle:
+    """Each tuple to any task: the simulator's own baseline, because it is what M/M/1 assumes."""
+
+    several = False
+    unwraps = False
+
+    def __init__(self, tasks: int, random: Random) -> None:
+        self._tasks = tasks
+        self._random = random
+
+    def choose(self, values: list[int], origin: Batch) -> list[int]:
+        """Draw a task for each value."""
+        del origin
+        return [int(self._random.random() * self._tasks) for _ in values]
+
+
+class Edge:
+    """What leaves one operator for the tasks of another."""
+
+    def __init__(self, number: int, senders: int, stage: Stage, targets: list[Task], random: Random) -> None:
+        self.number = number
+        self.stage = stage
+        self.targets = targets
+        self.balancer: Balancer | None = None
+        self.balance = Balance.even(len(targets))
+        self._senders = senders
+        self._random = random
+        self._routers: list[Router] = []
+        self._credits: dict[tuple[int, int], int] = {}
+        #: What is under way, by sender and task, where rules may change at run time: the next one must know.
+        self._pending: list[list[int]] | None = None
+        #: Whether the senders' rule wants to know what is finished.
+        self.credited = False
+
+    def apply(self, policies: Policies) -> None:
+        """Take the rules of new policies; shares begin anew."""
+        if policies.auto and self._pending is None:
+            self._pending = [[0] * len(self.targets) for _ in range(self._senders)]
+        self.balance = Balance.even(len(self.targets))
+        shuffled = self.stage.grouping == "shuffle"
+        self.balancer = BALANCERS[policies.routing] if shuffled and policies.routing in BALANCERS else None
+        self.credited = shuffled and (
+            policies.routing in {"load_aware", "shortest_delay"} or policies.replay == "adaptive"
+        )
+        self._credits.clear()
+        self._routers = [self._router(sender, policies) for sender in range(self._senders)]
+
+    def _router(self, sender: int, policies: Policies) -> Router:
+        tasks, grouping = len(self.targets), self.stage.grouping
+        pending = self._pending[sender] if self._pending else None
+        if grouping == "random":
+            return RandomShuffle(tasks, self._random)
+        if grouping == "by_root":
+            return ByRoot(tasks)
+        if grouping == "fields":
+            return Fields(None, tasks, KEY_GROUPS) if policies.keyed == "fields" else PartialKey(None, tasks)
+        if policies.routing in {"load_aware", "load_reports"}:
+            return LoadAware(tasks, sender, pending)
+        if policies.routing == "shortest_delay":
+            return ShortestDelay(self.balance.weights, sender, self._senders, pending)
+        rule = Weighted(self.balance.weights, sender) if self.balancer else Shuffle(range(tasks), sender)
+        return Detour(rule, tasks, pending) if policies.replay == "adaptive" else rule
+
+    def choose(self, sender: int, keys: list[int], origin: Batch) -> list[int]:
+        """Ask the sender's rule."""
+        dests = self._routers[sender].choose(keys, origin)
+        if self._pending:
+            for dest in dests:
+                self._pending[sender][dest] += 1
+        return dests
+
+    def report(self, loads: Sequence[float]) -> None:
+        """Tell rules that go by queue lengths how long the queues are."""
+        for router in self._routers:
+            if isinstance(router, LoadAware):
+                router.report(loads)
+
+    def adjust(self, views: Sequence[TaskView]) -> None:
+        """Let the balancer move shares."""
+        if self.balancer is None:
+            return
+        self.balance = self.balancer.adjust(self.balance, views)
+        for asked in self._routers:
+            router = asked.inner if isinstance(asked, Detour) else asked
+            if isinstance(router, Weighted | ShortestDelay) and router.weights != self.balance.weights:
+                router.reweigh(self.balance.weights)
+
+    def finished(self, sender: int, dest: int) -> None:
+        """Count a tuple that its task has finished, until the next credits are due."""
+        if self._pending:
+            self._pending[sender][dest] -= 1
+        if self.credited:
+            pair = (sender, dest)
+            self._credits[pair] = self._credits.get(pair, 0) + 1
+
+    def give_credits(self) -> None:
+        """Tell the senders what was finished."""
+        for (sender, dest), tuples in self._credits.items():
+            router = self._routers[sender]
+            if isinstance(router, LoadAware | ShortestDelay | Detour):
+                router.finished(dest, tuples)
+        self._credits.clear()

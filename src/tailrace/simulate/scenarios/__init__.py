@@ -1,0 +1,1 @@
+"""The scenarios of ``tailrace simulate``, one file per paper or question; ``catalogue`` lists them by name."""

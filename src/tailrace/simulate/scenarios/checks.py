@@ -1,0 +1,75 @@
+"""Is the simulator right, and is it fast enough: M/M/c against Erlang-C, and a thousand nodes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ..comparison import Panel, Report, Row
+from ..distributions import Exponential
+from ..engine import Engine
+from ..model import Model, Node, Policies, Source, Stage
+from ..theory import mean_wait_s
+from .topologies import US_PER_S, even_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SERVERS = (1, 2, 5, 10, 20)
+USES = (0.5, 0.7, 0.8, 0.9)
+_SERVICES_PER_S = 1000.0
+
+
+def queue(servers: int, use: float) -> Model:
+    """One shared queue before so many servers."""
+    stage = Stage("servers", servers, Exponential(US_PER_S / _SERVICES_PER_S))
+    return Model((Node(),), Source(1, use * servers * _SERVICES_PER_S), (stage,))
+
+
+def mmc(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+    """Mean waits of M/M/c under shared inboxes, beside Erlang-C."""
+    tuples = 40_000 if quick else 400_000
+    rows, lines = [], {}
+    for done, use in enumerate(USES):
+        measured, exact = [], []
+        for servers in SERVERS:
+            progress(f"{servers} servers at {use:.0%}", done / len(USES))
+            model = queue(servers, use)
+            waits = [
+                Engine(model, Policies(inbox="shared"), seed).run(tuples / model.source.rate_per_s)
+                for seed in range(1, seeds + 1)
+            ]
+            wait_ms = sum(result.stages["servers"].mean_wait_ms for result in waits) / seeds
+            theory_ms = 1000 * mean_wait_s(servers, model.source.rate_per_s, _SERVICES_PER_S)
+            rows.append(
+                Row(
+                    f"c={servers},rho={use}", "shared",
+                    {"mean_wait_ms": wait_ms, "erlang_c_ms": theory_ms, "error": wait_ms / theory_ms - 1},
+                )
+            )  # fmt: skip
+            measured.append((float(servers), wait_ms))
+            exact.append((float(servers), theory_ms))
+        lines[f"simulated, rho {use}"], lines[f"Erlang-C, rho {use}"] = measured, exact
+    panel = Panel("M/M/c: mean wait", "servers", "ms", lines, log_x=True, log_y=True)
+    return Report("mmc", mmc.__doc__ or "", rows, [panel], ("mean_wait_ms", "erlang_c_ms", "error"))
+
+
+def large(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+    """1,000 nodes, 10,000 tasks and 20 million tuple-hops (quick: a fiftieth of the hops), and how long that takes."""
+    del seeds
+    hops, operators, tasks = (400_000 if quick else 20_000_000), 9, 1000
+    names = [f"operator{index}" for index in range(operators)]
+    stages = tuple(
+        Stage(name, tasks, Exponential(2000.0), (names[index - 1] if index else "source",))
+        for index, name in enumerate(names)
+    )
+    rate = 250.0
+    model = Model(even_nodes(1000), Source(1000, rate), stages)
+    began_s = time.perf_counter()
+    result = Engine(model, Policies(), 1).run(
+        hops / operators / (rate * tasks), 0.0, lambda part: progress("1,000 nodes", part)
+    )
+    took_s = time.perf_counter() - began_s
+    figures = {"hops": float(result.hops), "wall_s": took_s, "us_per_hop": took_s / result.hops * 1e6}
+    row = Row("nodes=1000,tasks=10000", "even", figures | result.figures())
+    return Report("large", large.__doc__ or "", [row], [], ("hops", "wall_s", "us_per_hop", "p50_ms", "p99_ms"))

@@ -1,0 +1,102 @@
+"""Hone: the slotted model of its section 4.4 (``slots``), and its word count behind a limited uplink (``hone``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tailrace.sending.gate import GateSettings
+
+from ..comparison import Case, Panel, Report, Row, compare
+from ..model import Policies
+from ..slots import SLOTS, arrivals, run_slots
+from .topologies import word_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GATES = ("lbf", "round_robin", "idling_round_robin", "fifo")
+RATES_PER_S = (500, 750, 900, 1000, 1250, 1500, 2000, 3000, 5000)
+QUEUES = (10, 20, 40, 60, 80, 100)
+
+
+def slots(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+    """Largest backlog, mean delay and fairness over rate and over the number of queues (figures 6 to 8)."""
+    del seeds  # the paper shows single runs
+    sweeps = [(10, rate) for rate in (RATES_PER_S[::3] if quick else RATES_PER_S)]
+    sweeps += [(queues, 1000) for queues in (QUEUES[1:2] if quick else QUEUES[1:])]
+    rows = []
+    for done, (queues, rate) in enumerate(sweeps):
+        progress(f"{queues} queues, {rate}/s", done / len(sweeps))
+        trace = arrivals(queues, rate, SLOTS, 1)
+        for gate in GATES:
+            found = run_slots(gate, trace)
+            figures = {
+                "max_backlog": float(found.max_backlog),
+                "mean_delay_ms": found.mean_delay_ms,
+                "jain": sum(found.jain) / len(found.jain),
+            }
+            rows.append(Row(f"queues={queues},rate={rate}", gate, figures))
+    by_case = {(row.case, row.arm): row.figures for row in rows}
+    rows = [
+        replace(
+            row,
+            ratios={
+                base: {name: value / by_case[row.case, base][name] for name, value in row.figures.items()}
+                for base in GATES[1:]
+                if row.arm == "lbf"
+            },
+        )
+        for row in rows
+    ]
+    panels = [
+        Panel(
+            f"{metric.replace('_', ' ')} over {label}", label, metric,
+            {
+                gate: [(at, by_case[f"queues={queues},rate={rate}", gate][metric])
+                       for queues, rate in sweeps if varies(queues, rate) for at in [rate if over_rate else queues]]
+                for gate in GATES
+            },
+            log_y=metric != "jain",
+        )
+        for metric in ("max_backlog", "mean_delay_ms", "jain")
+        for label, over_rate, varies in (
+            ("rate per queue, tuples/s", True, lambda queues, _: queues == 10),  # noqa: PLR2004
+            ("queues at 1,000/s each", False, lambda _, rate: rate == 1000),  # noqa: PLR2004
+        )
+    ]  # fmt: skip
+    return Report("slots", slots.__doc__ or "", rows, panels, ("max_backlog", "mean_delay_ms", "jain"))
+
+
+def hone(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+    """Word count with a limited uplink at 90 % use: gates, tau, words per tuple; a fuller link, steady arrivals."""
+    seconds = 6.0 if quick else 20.0
+    arms = {
+        "fifo": Policies(sending="fifo"),
+        "round_robin": Policies(sending="round_robin"),
+        "lbf": Policies(sending="lbf"),
+    }
+    taus = {
+        **{name: arms[name] for name in ("fifo", "round_robin")},
+        **{
+            f"lbf tau={tau}ms": Policies(sending="lbf", gate=GateSettings(tau_ns=tau * 1_000_000, quantum=1 << 30))
+            for tau in (1, 10, 50, 130)
+        },
+    }
+    cases = [
+        Case("shuffle", word_count(), seconds, 1.0, arms),
+        Case("fields", word_count(grouping="fields"), seconds, 1.0, arms),
+        Case(
+            "partial_key", word_count(grouping="fields"), seconds, 1.0,
+            {name: replace(policies, keyed="partial_key") for name, policies in arms.items()},
+        ),
+        *(Case(f"words={words}", word_count(words_max=words), seconds, 1.0, arms) for words in (10, 20, 30)),
+        Case("tau", word_count(), seconds, 1.0, taus),
+        Case("use=0.95", word_count(use=0.95), seconds, 1.0, arms),
+        Case("periodic arrivals", word_count(arrivals="periodic"), seconds, 1.0, arms),
+    ]  # fmt: skip
+    columns = ("max_backlog", "tuple_wait_ms", "mean_ms", "p99_ms", "slowest_task_p99_ms", "throughput_per_s")
+    return compare(
+        "hone", hone.__doc__ or "", cases, arms, columns,
+        baselines=("round_robin", "fifo"), seeds=seeds, progress=progress,
+    )  # fmt: skip

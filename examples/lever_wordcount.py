@@ -12,6 +12,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+import tailrace as tr
 from tailrace import lever
 from tailrace.lever.bench.cluster import HOSTS, standalone
 from tailrace.lever.bench.slow import Slowdown
@@ -53,7 +54,7 @@ def run(spark: SparkSession, checkpoint: str) -> tuple[StreamingQuery, list[int]
 def main() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with standalone(cores=1, memory="1g") as master, Slowdown() as slowdown, tempfile.TemporaryDirectory() as folder:
-        spark = lever.spark_session("lever-example", master=master, config=CONFIG)
+        spark = tr.spark_session("lever-example", master=master, config=CONFIG, lever=True)
         spark.sparkContext.setLogLevel("ERROR")
         run(spark, f"{folder}/warm-up")
         slowdown.set({HOSTS[-1]: 4.0})

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..clock import Clock
     from ..topology.operators import TaskContext
@@ -32,7 +32,14 @@ NO_RECORDS = Records((), [])
 
 
 class Reader(ABC):
-    """Reads one partition from an offset on. Used by one thread at a time."""
+    """Reads one partition from an offset on. Used by one thread at a time.
+
+    ``bell`` wakes the worker from any thread; it is set before the first read. A reader whose records someone waits for
+    sets ``prompt``: then the coordinator hears of what is complete within moments, not with the next report.
+    """
+
+    prompt: bool = False
+    bell: Callable[[], None] = staticmethod(lambda: None)
 
     @abstractmethod
     def read(self, max_records: int) -> Records:
@@ -76,11 +83,14 @@ class Source(ABC, Generic[T_co]):
 class Sink(ABC):
     """An output; each task of the operator writes to a copy of its own.
 
-    Set ``idempotent`` where writing the same value twice has the effect of writing it once.
+    Set ``idempotent`` where writing the same value twice has the effect of writing it once, ``atomic`` where a write
+    that raises has written nothing, and ``wants_origins`` to have ``write_origins`` called in place of ``write``.
     """
 
     label: str = "sink"
     idempotent: bool = False
+    atomic: bool = False
+    wants_origins: bool = False
 
     def open(self, ctx: TaskContext) -> None:  # noqa: B027 - optional
         """Get ready; called once in the task's process before the first write."""
@@ -88,6 +98,11 @@ class Sink(ABC):
     @abstractmethod
     def write(self, values: list[Any]) -> None:
         """Take in a batch."""
+
+    def write_origins(self, values: list[Any], origins: list[int] | None) -> None:
+        """Take in a batch with a number per value, the same for every incarnation of its root; None if untracked."""
+        del origins
+        self.write(values)
 
     def close(self) -> None:  # noqa: B027 - optional
         """Make what was written durable and let go of resources; called once after the last write."""
@@ -97,3 +112,9 @@ class Sink(ABC):
 
     def receive(self, values: Any) -> None:  # noqa: B027 - optional
         """On the driver, take in what a task gave to ``ctx.emit_to_driver``; called on the object the user made."""
+
+    def attend(self) -> None:  # noqa: B027 - optional
+        """On the driver, do what time asks for; called several times a second while the query runs."""
+
+    def finish(self, error: Exception | None) -> None:  # noqa: B027 - optional
+        """On the driver, learn that the query has ended, and what it failed with if it failed."""

@@ -39,3 +39,33 @@ class OutputError(ConnectError):
 
 class CollectLimitError(ConnectError):
     """More values were collected than the driver was meant to hold."""
+
+
+class SchemaError(ConnectError):
+    """Base: rows and the schema they are held against differ."""
+
+
+class WrongSchemaError(SchemaError):
+    """A schema cannot be read, or a value or column is of another type than it says."""
+
+
+class MissingColumnError(SchemaError):
+    """A column that is needed is not there."""
+
+
+class NullValueError(SchemaError):
+    """A null stands where none may be."""
+
+
+class SpoolError(ConnectError):
+    """The folder of a table cannot be written, read, or is someone else's."""
+
+
+class ArrowMissingError(ConnectError):
+    """DataFrames need pyarrow, and it is not installed."""
+
+    exit_code = 6
+
+
+class LookupTableError(ConnectError):
+    """A DataFrame cannot serve as a lookup table."""

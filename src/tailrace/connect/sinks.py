@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..topology.callables import check_function, function_name
+from .arrow import need_arrow
 from .base import Sink
 from .errors import CollectLimitError, ConnectorOptionError
 from .json_lines import JsonLines
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..topology.operators import TaskContext
 
-__all__ = ["Collect", "collect", "console", "discard", "function", "json_lines"]
+__all__ = ["Collect", "collect", "console", "discard", "function", "json_lines", "table"]
 
 T = TypeVar("T")
 
@@ -47,6 +48,20 @@ def json_lines(folder: str | os.PathLike[str], *, default: Callable[[Any], Any] 
 def function(fn: Callable[[Any], object]) -> Sink:
     """Call a function with each value, in the worker."""
     return Function(fn)
+
+
+def table(folder: str | os.PathLike[str], schema: Any, *, stream: str = "out", commit_s: float = 0.5) -> Sink:
+    """Write rows for ``spark.read`` and ``spark.readStream.format("tailrace").option("query", folder)``.
+
+    ``schema`` is Spark's DDL, a StructType, an Arrow schema, or a dataclass or msgspec Struct; rows that do not fit it
+    end the query, or are dead letters under ``on_error="dead_letter"``. The driver, the workers and Spark's tasks must
+    all see the folder. Rows count with every batch of a streaming DataFrame, at the end of bounded ones, and else every
+    ``commit_s`` seconds.
+    """
+    need_arrow()
+    from .table import Table  # noqa: PLC0415 - only with pyarrow
+
+    return Table(folder, schema, stream=stream, commit_s=commit_s)
 
 
 def discard() -> Sink:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from .arrow import need_arrow
 from .items import Items
 from .lines import Lines
 from .rate import Rate
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from .base import Source
 
-__all__ = ["items", "lines", "rate", "socket"]
+__all__ = ["dataframe", "items", "lines", "rate", "socket"]
 
 T = TypeVar("T")
 
@@ -58,6 +59,21 @@ def rate(
 def items(values: Iterable[T], *, partitions: int = 1) -> Source[T]:
     """Read values from memory, dealt out over the partitions."""
     return Items(values, partitions)
+
+
+def dataframe(
+    df: Any, form: Any = "dict", *, checkpoint: str | os.PathLike[str] | None = None, **trigger: Any
+) -> Source[Any]:
+    """Read the rows of a Spark DataFrame, bounded or streaming; its tasks need a free slot beside the workers.
+
+    Rows arrive as ``form`` says: ``"dict"``, ``"value"`` (of one column), ``"arrow"`` (record batches, each tracked
+    as one), or a dataclass or msgspec Struct. For a streaming DataFrame ``checkpoint`` is the folder of Structured
+    Streaming's own checkpoint, and ``trigger`` is passed to its trigger, for example ``processingTime="1 second"``.
+    """
+    need_arrow()
+    from .dataframe import DataFrameSource  # noqa: PLC0415 - only with pyarrow
+
+    return DataFrameSource(df, form, checkpoint, trigger)
 
 
 def socket(host: str, port: int, *, encoding: str = "utf-8") -> Source[str]:

@@ -27,8 +27,11 @@ def context_of(spark: Any) -> SparkContext:
     return spark.sparkContext
 
 
-def check_session(context: SparkContext, workers: int, settings: Settings) -> None:
-    """Raise a named error for anything about the session that would keep workers from starting or from living long."""
+def check_session(context: SparkContext, workers: int, settings: Settings, beside: int = 0) -> None:
+    """Raise a named error for anything about the session that would keep workers from starting or from living long.
+
+    ``beside`` are slots that must be left free or are taken: for tasks of DataFrames, by workers of other queries.
+    """
     conf = context.getConf()
     if conf.get("spark.speculation", "false") == "true":
         raise errors.SpeculationError(
@@ -36,7 +39,7 @@ def check_session(context: SparkContext, workers: int, settings: Settings) -> No
             "Start the session with spark.speculation=false, or run the topology in an application of its own.",
         )
     _check_pyspark_memory(conf, workers, settings)
-    _check_slots(context, conf, workers)
+    _check_slots(context, conf, workers, beside)
 
 
 def _check_pyspark_memory(conf: Any, workers: int, settings: Settings) -> None:
@@ -85,24 +88,29 @@ def slots_of(context: SparkContext) -> int:
     return int(backend.defaultParallelism()) // per_task
 
 
-def _check_slots(context: SparkContext, conf: Any, workers: int) -> None:
+def _check_slots(context: SparkContext, conf: Any, workers: int, beside: int) -> None:
     dynamic = conf.get("spark.dynamicAllocation.enabled", "false") == "true"
     if dynamic:
         most = int(conf.get("spark.dynamicAllocation.maxExecutors", "2147483647"))
         slots = most * (int(conf.get("spark.executor.cores", "1")) // int(conf.get("spark.task.cpus", "1")))
-        if slots < workers:
-            raise _too_few(workers, slots, "Raise spark.dynamicAllocation.maxExecutors")
+        if slots < workers + beside:
+            raise _too_few(workers, beside, slots, "Raise spark.dynamicAllocation.maxExecutors")
         return
     # Executors may still be on their way; the slots of one JVM are there from the start.
     deadline_s = time.monotonic() + (0.0 if _in_one_jvm(context) else _SLOTS_WAIT_S)
-    while (slots := slots_of(context)) < workers:
+    while (slots := slots_of(context)) < workers + beside:
         if time.monotonic() > deadline_s:
-            raise _too_few(workers, slots, "Give the application more executors or cores")
+            raise _too_few(workers, beside, slots, "Give the application more executors or cores")
         time.sleep(0.1)
 
 
-def _too_few(workers: int, slots: int, way_out: str) -> errors.SlotsError:
+def _too_few(workers: int, beside: int, slots: int, way_out: str) -> errors.SlotsError:
+    needed = f"{workers} workers need {workers} task slots at the same time"
+    if beside:
+        needed = (
+            f"{workers} workers and {beside} more for tasks of DataFrames and workers of other queries need "
+            f"{workers + beside} task slots at the same time"
+        )
     return errors.SlotsError(
-        f"{workers} workers need {workers} task slots at the same time; the application has {slots}.",
-        f"{way_out}, or pass workers={max(1, slots)}.",
+        f"{needed}; the application has {slots}.", f"{way_out}, or pass workers={max(1, slots - beside)}."
     )

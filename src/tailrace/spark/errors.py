@@ -45,3 +45,19 @@ class HostingJobError(StartError):
     """The Spark job that hosts the workers failed."""
 
     exit_code = 6
+
+
+class FeedError(StartError):
+    """Rows of a DataFrame could not be handed to the workers."""
+
+
+class OtherSessionError(StartError):
+    """A DataFrame belongs to another session than the query."""
+
+    exit_code = 6
+
+
+class NotApplicableError(StartError):
+    """A topology cannot be applied to a DataFrame as it is drawn."""
+
+    exit_code = 2

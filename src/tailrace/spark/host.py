@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import threading
 import uuid
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
@@ -21,18 +22,22 @@ if TYPE_CHECKING:
     from tailrace.worker.main import Boot
 
 _REASON_CHARS_MAX = 600
+#: Slots that running queries have taken, per application.
+_hosted: Counter[str] = Counter()
 
 
 class SparkHost:
     """Starts ``workers`` tasks on a session and keeps them until the query ends."""
 
-    def __init__(self, spark: Any, workers: int, settings: Settings) -> None:
+    def __init__(self, spark: Any, workers: int, settings: Settings, *, beside: int = 0) -> None:
+        """``beside`` is how many slots must be left for tasks of DataFrames."""
         self.workers = workers
         self._context = context_of(spark)
-        check_session(self._context, workers, settings)
+        check_session(self._context, workers, settings, beside + _hosted.get(self._context.applicationId, 0))
         conf = self._context.getConf()
         self.driver_host = str(conf.get("spark.driver.host", "127.0.0.1"))
         self.bind_host = str(conf.get("spark.driver.bindAddress", self.driver_host))
+        self._application = str(self._context.applicationId)
         self._group = f"tailrace-{uuid.uuid4()}"
         self._failure: Exception | None = None
         self._stopping = False
@@ -42,6 +47,7 @@ class SparkHost:
         """Submit the job from a thread of its own."""
         cloudpickle.register_pickle_by_value(entry)
         payload = pickle.dumps(boot)
+        _hosted[self._application] += self.workers
         threading.Thread(target=self._run, args=(boot.query, payload), name="tailrace-job", daemon=True).start()
 
     def _run(self, query: str, payload: bytes) -> None:
@@ -60,6 +66,7 @@ class SparkHost:
             if not self._stopping:
                 self._failure = self._named(error)
         finally:
+            _hosted[self._application] -= self.workers
             self._ended.set()
 
     def _named(self, error: Exception) -> Exception:

@@ -50,11 +50,13 @@ def spark_session(
     *,
     master: str | None = None,
     config: Mapping[str, str] | None = None,
+    lever: bool = False,
     log: IO[bytes] | None = None,
 ) -> SparkSession:
     """Start (or get) a session with what hosting needs set; ``config`` adds to it or overrides it.
 
-    ``log`` takes what the JVM prints, if this starts one; otherwise that goes where this process prints.
+    With ``lever`` it also has what ``tailrace.lever.enable`` needs. ``log`` takes what the JVM prints, if this starts
+    one; otherwise that goes where this process prints.
     """
     check_java()
     from pyspark.sql import SparkSession  # noqa: PLC0415 - after Java was looked for
@@ -65,6 +67,10 @@ def spark_session(
         if master.startswith("local"):  # on this machine the executors' Python is this one
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings |= config or {}
+    if lever:
+        from tailrace.lever.session import beside  # noqa: PLC0415 - it may have to build its jar: only if asked for
+
+        settings |= beside(settings)
     if log is not None:
         _launch_jvm(settings, log)
     return SparkSession.builder.config(map=settings).getOrCreate()

@@ -6,12 +6,14 @@ again, because a topology can also be made by hand. Pure.
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from ..errors import nearest
 from .callables import check_function, check_operator_class, described
 from .errors import ErrorPolicyError, GroupingError, NotCallableError, OptionError, TaskCountError
 from .operators import (
+    BATCH_KINDS,
     CONCURRENCY_DEFAULT,
     ERROR_POLICIES,
     KEYED_VERBS,
@@ -33,6 +35,7 @@ OPTIONS: dict[str, frozenset[str]] = {
     "map": CallOptions.__optional_keys__,
     "filter": CallOptions.__optional_keys__,
     "flat_map": CallOptions.__optional_keys__,
+    "map_batches": SinkOptions.__optional_keys__,
     "process": CallOptions.__optional_keys__,
     "reduce": KeyedOptions.__optional_keys__,
     "count": KeyedOptions.__optional_keys__,
@@ -159,7 +162,7 @@ def _check_source(spec: OperatorSpec) -> None:
 
 
 def _check_sink(spec: OperatorSpec) -> None:
-    _check_connector(spec, "sink", ("open", "write", "close", "begin", "receive"), _sink_hint)
+    _check_connector(spec, "sink", ("open", "write", "close", "begin", "receive", "attend", "finish"), _sink_hint)
 
 
 def _check_connector(spec: OperatorSpec, kind: str, methods: tuple[str, ...], hint: Callable[[Any], str]) -> None:
@@ -182,7 +185,24 @@ def _sink_hint(found: object) -> str:
     return "Use one of tr.sinks, called with its arguments, or an object of a class derived from tr.Sink."
 
 
+def _check_map_batches(spec: OperatorSpec) -> None:
+    fn, of = spec.fn
+    if of not in BATCH_KINDS:
+        raise OptionError(
+            f"Operator {spec.name!r} takes batches of one of {', '.join(BATCH_KINDS)}; found of={of!r}.",
+            nearest(str(of), BATCH_KINDS),
+        )
+    for library in {"pyarrow", of.replace("arrow", "pyarrow")}:
+        if importlib.util.find_spec(library) is None:
+            raise OptionError(
+                f"Operator {spec.name!r} takes batches of {of}, and {library} is not installed.",
+                f"Install it: pip install {library}, on the driver and on the executors.",
+            )
+    check_function(spec.name, "map_batches", fn, ("batch",), may_await=False)
+
+
 _CHECKS = {
+    "map_batches": _check_map_batches,
     "source": _check_source,
     "process": _check_process,
     "keyed_process": _check_process,

@@ -54,6 +54,10 @@ class NotShippableError(TopologyError):
     """A function holds on to something that cannot travel to another process."""
 
 
+class PlaceholderError(TopologyError):
+    """An end of the topology waits for a DataFrame that it was not given."""
+
+
 class GroupingError(TopologyError):
     """A grouping does not fit the operators at its two ends."""
 

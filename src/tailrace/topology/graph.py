@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .applied import Input
 from .checks import check_options, check_spec
+from .errors import PlaceholderError
 from .names import check_name, derived_name, unique_name
 from .operators import PORT_OUT, EdgeSpec, OperatorSpec
 from .render import mermaid, tree
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["KeyedStream", "Stream", "Sunk", "Topology"]
 
 T = TypeVar("T")
+
+
+def _not_set(*_: Any, **__: Any) -> Any:
+    raise PlaceholderError("flow.apply needs the whole package.", "Write import tailrace.")
+
+
+#: Carries out ``Topology.apply``; set when the package is imported, because drawing knows nothing of Spark.
+applier: Callable[..., Any] = _not_set
 
 KINDS: dict[str, Kind] = {"source": "source", "sink": "sink"}
 
@@ -47,6 +57,20 @@ class Topology:
         """Add a source; with several tasks its partitions are shared out over them."""
         name = self.add("source", source, (), options)
         return Stream(self, (Origin(name, PORT_OUT),))
+
+    def input(self, form: Any = "dict", **options: Unpack[SourceOptions]) -> Stream[Any]:
+        """Begin where ``apply`` will put a DataFrame's rows in, in the form that ``tr.sources.dataframe`` knows."""
+        return self.source(Input(form), **options)
+
+    def apply(self, df: Any, **how: Any) -> Any:
+        """Run a bounded DataFrame through this topology and give what comes out as a DataFrame.
+
+        The topology has one ``input()`` and one ``output()``. A chain of stateless operators is carried out inside the
+        Spark tasks that hold the rows; anything else runs through workers, and the call returns when they are done.
+        ``inside="workers"`` or ``"tasks"`` decides that by hand; ``workers``, ``policy`` and ``settings`` are those of
+        ``tr.start``, and ``folder`` is where the rows lie that workers wrote, a temporary one if not given.
+        """
+        return applier(self, df, **how)
 
     def validate(self) -> None:
         """Check that this can run, or raise a TopologyError that says what to change."""

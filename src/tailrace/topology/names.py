@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from .errors import DuplicateNameError, OperatorNameError
-from .operators import Aggregate
+from .operators import Aggregate, BatchFunction
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -35,6 +35,8 @@ def derived_name(verb: str, fn: Any) -> str:
         return str(getattr(fn, "label", "")) or _snake(type(fn).__name__)
     if isinstance(fn, Aggregate):
         fn = fn.add
+    if isinstance(fn, BatchFunction):
+        fn = fn.fn
     while isinstance(fn, functools.partial):
         fn = fn.func
     name = getattr(fn, "__name__", None)

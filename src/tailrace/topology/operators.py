@@ -19,7 +19,18 @@ S = TypeVar("S")
 
 Kind = Literal["source", "transform", "sink"]
 Verb = Literal[
-    "source", "map", "filter", "flat_map", "process", "reduce", "count", "aggregate", "keyed_process", "branch", "sink"
+    "source",
+    "map",
+    "filter",
+    "flat_map",
+    "map_batches",
+    "process",
+    "reduce",
+    "count",
+    "aggregate",
+    "keyed_process",
+    "branch",
+    "sink",
 ]
 ErrorPolicy = Literal["fail", "skip", "dead_letter"]
 ERROR_POLICIES: frozenset[str] = frozenset(get_args(ErrorPolicy))
@@ -111,12 +122,22 @@ class Aggregate(NamedTuple):
     result: Callable[[Any], Any] | None = None
 
 
+BATCH_KINDS = ("arrow", "pandas", "polars")
+
+
+class BatchFunction(NamedTuple):
+    """A function over batches, and the library whose batches it takes."""
+
+    fn: Callable[[Any], Any]
+    of: str
+
+
 @dataclass(frozen=True)
 class OperatorSpec:
     """One operator of a topology as plain data.
 
     ``fn`` is the user's function, an Operator (instance or class), a Source, a Sink, the predicates of a branch, an
-    Aggregate, or None for count. ``tasks`` of None is filled in from upstream (``counts.task_counts``).
+    Aggregate, a BatchFunction, or None for count. ``tasks`` of None is filled in from upstream (see ``counts``).
     """
 
     name: str

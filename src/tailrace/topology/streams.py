@@ -11,9 +11,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from . import groupings
+from .applied import Output
 from .errors import ErrorPolicyError, GroupingError, UnionError
 from .groupings import Direct, Grouping
-from .operators import PORT_DEAD, PORT_OUT, PORT_REST, Aggregate, DeadLetter, KeyedOperator, Operator, State
+from .operators import (
+    PORT_DEAD,
+    PORT_OUT,
+    PORT_REST,
+    Aggregate,
+    BatchFunction,
+    DeadLetter,
+    KeyedOperator,
+    Operator,
+    State,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -96,6 +107,17 @@ class BaseStream(Generic[T]):
         """Emit each value of the iterable ``fn(value)``."""
         return self._add("flat_map", fn, options)
 
+    def map_batches(
+        self, fn: Callable[[Any], Any], *, of: str = "arrow", **options: Unpack[SinkOptions]
+    ) -> Stream[Any]:
+        """Run a function once over all rows that wait: few when the topology is idle, many when it is busy.
+
+        ``of`` says what it gets and gives: ``"arrow"`` record batches, ``"pandas"`` or ``"polars"`` DataFrames. Rows in
+        become columns (bare values one called ``value``) and rows again; then it must give as many as it gets. Values
+        that are Arrow batches already are handed over as they are, and may grow and shrink.
+        """
+        return self._add("map_batches", BatchFunction(fn, of), options)
+
     def branch(self, *predicates: Callable[[T], object], **options: Unpack[KeyedOptions]) -> tuple[Stream[T], ...]:
         """Split: one stream per predicate, and a last one for the rest; the first predicate that holds wins.
 
@@ -123,6 +145,13 @@ class BaseStream(Generic[T]):
         """End the stream in a sink."""
         name = self.topology.add("sink", sink, self.origins, options, ordered=self.ordered)
         return Sunk(self.topology, name)
+
+    def output(self, schema: Any = None, **options: Unpack[SinkOptions]) -> Sunk:
+        """End where ``flow.apply`` will take the resulting DataFrame's rows out.
+
+        ``schema`` is as for ``tr.sinks.table``; left out, it comes from the types that the function in front declares.
+        """
+        return self.sink(Output(schema), **options)
 
     def dead_letters(self) -> Stream[DeadLetter]:
         """Read what made the operator in front fail; it needs ``on_error="dead_letter"``."""

@@ -1,0 +1,228 @@
+"""The worker's side of a DataFrame: lanes that Spark tasks of this node fill through a ring, and others over TCP.
+
+One ``Ingest`` per worker process receives for all its lanes, in threads of its own; a lane's reader gives the rows to
+the worker's loop as any other source does. What is under way is bounded by the sender's window, so nothing here waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tailrace.connect.base import NO_RECORDS, Reader, Records
+from tailrace.transport.ring import Inbox, RingUnavailableError
+from tailrace.transport.segments import Folder, NoSharedMemoryError
+
+from . import messages
+from .errors import FeedError
+from .lines import LINE_ERRORS, Line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.clock import Clock
+
+    from .messages import Ticket
+
+_RING_WAIT_US = 200_000
+_RECV_RECORDS = 64
+_RING_BYTES = 4 * 1024 * 1024
+_PATIENCE_S = 1.0
+#: How soon a lane looks again while someone waits for rows that are under way.
+_PROMPT_S = 0.005
+
+_here: dict[tuple[bytes, int], Ingest] = {}
+_here_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class LaneLink:
+    """What a shipped source opens its lanes with."""
+
+    ticket: Ticket
+
+    def open(self, lane: str, offset: int, rows: Callable[[pa.RecordBatch], list[Any]] | None, clock: Clock) -> Reader:
+        """Open a lane in this process."""
+        key = (self.ticket.secret, self.ticket.feed)
+        with _here_lock:
+            ingest = _here.get(key)
+            if ingest is None or ingest.closed:
+                ingest = _here[key] = Ingest(self.ticket)
+        return ingest.open(lane, LaneReader(ingest, offset, rows, clock))
+
+
+class Ingest:
+    """Receives rows for the lanes of one source in one process."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        self.closed = False
+        self._ticket = ticket
+        self._lanes: dict[str, LaneReader] = {}
+        self._desk = Line.to(ticket.address, ticket.secret, ticket.frame_bytes_max)
+        self._folder = Folder.make()
+        self._probe = self._folder.write_probe()
+        self._ring: Inbox | None = None
+        with contextlib.suppress(NoSharedMemoryError, RingUnavailableError):
+            self._ring = Inbox(str(self._folder.path / "ingest"), _RING_BYTES)
+        self._host = self._desk.local_host
+        self._server = socket.create_server((self._host, 0))
+        self._announced = False
+        self._begin(self._accept)
+        if self._ring is not None:
+            self._begin(self._drain_ring)
+
+    def _begin(self, target: Callable[[], None]) -> None:
+        threading.Thread(target=target, name="tailrace-ingest", daemon=True).start()
+
+    def open(self, name: str, reader: LaneReader) -> LaneReader:
+        """Add a lane; the desk hears of all of them with the first look of the loop."""
+        self._lanes[name] = reader
+        return reader
+
+    def announce(self) -> None:
+        """Tell the desk which lanes are open here; called when the worker reads for the first time."""
+        if self._announced:
+            return
+        self._announced = True
+        host, port = self._server.getsockname()[:2]
+        ring = "" if self._ring is None else self._ring.path
+        way = messages.Way(self._host, (host, port), ring, self._probe.path, self._probe.nonce)
+        self._desk.send(messages.encode(messages.LanesUp(self._ticket.feed, list(self._lanes), way)))
+        self._begin(self._hear_desk)
+
+    def _hear_desk(self) -> None:
+        with contextlib.suppress(*LINE_ERRORS):
+            while not self.closed:
+                data = self._desk.receive(_PATIENCE_S)
+                if data is not None and isinstance(messages.decode_from_desk(data), messages.Ended):
+                    for reader in self._lanes.values():
+                        reader.end()
+        self._desk.close()
+
+    def _accept(self) -> None:
+        while not self.closed:
+            try:
+                sock, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(sock,), name="tailrace-ingest-line", daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        with contextlib.suppress(*LINE_ERRORS, FeedError), contextlib.closing(sock):
+            line = Line.accepted(sock, self._ticket.secret, self._ticket.frame_bytes_max)
+            while not self.closed:
+                data = line.receive(_PATIENCE_S)
+                if data is not None:
+                    self._take(data)
+
+    def _drain_ring(self) -> None:
+        ring = self._ring
+        while ring is not None and not self.closed:
+            if ring.wait(_RING_WAIT_US):
+                for _, data in ring.receive(_RECV_RECORDS):
+                    self._take(data)
+        if ring is not None:
+            ring.close()
+            self._folder.close()
+
+    def _take(self, data: bytes) -> None:
+        kind, number, offset, body = messages.parts(data)
+        reader = self._lanes[f"lane-{number}"]
+        if kind == messages.SCHEMA:
+            reader.schema = pa.ipc.read_schema(pa.py_buffer(body))
+        else:
+            reader.put(offset, pa.ipc.read_record_batch(pa.py_buffer(body), reader.schema))
+
+    def close(self) -> None:
+        """Close everything; the thread at the ring removes its file."""
+        if self.closed:
+            return
+        self.closed = True
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        if self._announced:
+            self._desk.hang_up()  # its thread closes it
+        else:
+            self._desk.close()
+        if self._ring is not None:
+            self._ring.bell()
+        else:
+            self._folder.close()
+
+
+class LaneReader(Reader):
+    """The rows of one lane. ``put`` is called by receiving threads, the rest by the worker's loop."""
+
+    prompt = True
+
+    def __init__(
+        self, ingest: Ingest, offset: int, rows: Callable[[pa.RecordBatch], list[Any]] | None, clock: Clock
+    ) -> None:
+        self.schema: pa.Schema | None = None
+        self._ingest = ingest
+        self._rows = rows
+        self._clock = clock
+        self._queue: deque[tuple[int, pa.RecordBatch, int]] = deque()
+        self._next = offset
+        self._read = self._committed = offset
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def put(self, offset: int, batch: pa.RecordBatch) -> None:
+        """Take rows in; those that came before, from an earlier attempt of their task, are left out."""
+        with self._lock:
+            end = offset + batch.num_rows
+            if end <= self._next:
+                return
+            if offset < self._next:
+                batch = batch.slice(self._next - offset)
+                offset = self._next
+            self._next = end
+            self._queue.append((offset, batch, self._clock.now_ns()))
+        self.bell()
+
+    def end(self) -> None:
+        """No row will come any more."""
+        self._ended = True
+        self.bell()
+
+    @property
+    def finished(self) -> bool:
+        """Whether Spark has given all rows, and all were read."""
+        return self._ended and not self._queue
+
+    def wait_s(self) -> float:
+        """Tell that there is something, or that the loop will be woken."""
+        self._ingest.announce()
+        if self._queue:
+            return 0.0
+        return _PROMPT_S if self._read > self._committed else 1.0
+
+    def commit(self, offset: int) -> None:
+        """Learn what is complete."""
+        self._committed = offset
+
+    def read(self, max_records: int) -> Records:
+        """Give rows out of the oldest batch, or a whole batch as one value."""
+        if not self._queue:
+            return NO_RECORDS
+        offset, batch, since_ns = self._queue.popleft()
+        if self._rows is None:
+            self._read = offset + batch.num_rows
+            return Records([self._read - 1], [batch], [since_ns])
+        if batch.num_rows > max_records:
+            self._queue.appendleft((offset + max_records, batch.slice(max_records), since_ns))
+            batch = batch.slice(0, max_records)
+        self._read = offset + batch.num_rows
+        return Records(range(offset, self._read), self._rows(batch), [since_ns] * batch.num_rows)
+
+    def close(self) -> None:
+        """Let the process's ingest go; the query is over for all its lanes at once."""
+        self._ingest.close()

@@ -73,8 +73,14 @@ object Lever extends Logging {
   /** Task ends of a query since the last call, as JSON. */
   def drain(query: String): String = json.writeValueAsString(Option(listener).map(_.drain(query)).getOrElse(Nil).asJava)
 
+  /** What fails is reported and replaced. A query that is being stopped is interrupted, which is no failure and goes on up. */
   def orElse[T](fallback: T)(attempt: => T): T =
-    try attempt catch { case NonFatal(e) => report(s"${e.getClass.getSimpleName}: ${firstLine(e)}"); fallback }
+    try attempt catch {
+      case NonFatal(e) if !stopped(e) => report(s"${e.getClass.getSimpleName}: ${firstLine(e)}"); fallback
+    }
+
+  private def stopped(e: Throwable): Boolean =
+    SparkContext.getActive.exists(StreamExecution.isInterruptionException(e, _))
 
   def report(reason: String): Unit = failed.synchronized {
     if (failed.size < RememberedMax && !failed.containsKey(reason)) {
@@ -97,7 +103,7 @@ object Lever extends Logging {
     val key = s"${scan.query}/${scan.batch}/${units.map(unit => s"${unit.size}${unit.range.isDefined}").hashCode}"
     recall(scan, log, stream)
     val known = remembered.synchronized(Option(remembered.get(key)))
-    known.orElse(ask(request(scan, units, executors), patience(stream))).flatMap { answer =>
+    known.orElse(ask(request(scan, units, executors, wantedTasks(session.sparkContext, partitions)), patience(stream))).flatMap { answer =>
       val pieces = checked(scan, units, json.readTree(answer), executors)
       if (known.isEmpty && pieces.nonEmpty) {
         remembered.synchronized(remembered.put(key, answer))
@@ -149,11 +155,17 @@ object Lever extends Logging {
       .map(each => each.id -> (Utils.parseHostPort(each.hostPort)._1, math.max(1, each.maxTasks))).toMap
   }
 
-  private def request(scan: LeverScanExec, units: Seq[SourceUnit], executors: Map[String, (String, Int)]): String = {
+  /** Dynamic allocation asks for executors by waiting tasks: one task per present core would never let it grow. */
+  private def wantedTasks(context: SparkContext, partitions: Array[Partition]): Int =
+    if (Utils.isDynamicAllocationEnabled(context.conf)) partitions.length else 0
+
+  private def request(scan: LeverScanExec, units: Seq[SourceUnit], executors: Map[String, (String, Int)],
+      tasksMin: Int): String = {
     val fields: Map[String, Any] = Map(
       "query" -> scan.query,
       "batch" -> scan.batch,
       "fixed" -> scan.fixed,
+      "tasks_min" -> tasksMin,
       "units" -> units.map(unit => Seq(unit.size, unit.range.isDefined).asJava).asJava,
       "executors" -> executors.toSeq.sortBy(_._1).map { case (id, (_, cores)) => Seq(id, cores).asJava }.asJava,
       "ended" -> listener.drain(scan.query).asJava)

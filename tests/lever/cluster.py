@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
 from .shapes import rate
 
 
+def counted(spark, rows):
+    """Whole numbers, one after the other."""
+    return rate(spark, rows=rows, partitions=3).select("value")
+
+
 class CountedQuery:
     """A query over the rate source whose every row must arrive exactly once, in whatever batch it belongs to."""
 
-    ROWS = 40
-
-    def __init__(self, spark, checkpoint, *, trigger="0 seconds"):
+    def __init__(self, spark, checkpoint, *, trigger="0 seconds", rows=40, frame=counted):
         self.values = {}
-        frame = rate(spark, rows=self.ROWS, partitions=3).select("value")
+        self.rows = rows
         self.query = (
-            frame.writeStream.foreachBatch(self.keep)
+            frame(spark, rows)
+            .writeStream.foreachBatch(self.keep)
             .option("checkpointLocation", str(checkpoint))
             .trigger(processingTime=trigger)
             .start()
@@ -39,11 +44,11 @@ class CountedQuery:
         """Stop, and hold that rows, input counts and committed offsets are what they would be without Lever."""
         self.query.stop()
         for number, values in self.values.items():
-            assert values == Counter(range(number * self.ROWS, (number + 1) * self.ROWS))
+            assert values == Counter(range(number * self.rows, (number + 1) * self.rows))
         for progress in self.query.recentProgress:
-            assert progress["numInputRows"] == self.ROWS
+            assert progress["numInputRows"] == self.rows
             (source,) = progress["sources"]
-            assert json.loads(source["endOffset"])["offset"] == (progress["batchId"] + 1) * self.ROWS
+            assert json.loads(source["endOffset"])["offset"] == (progress["batchId"] + 1) * self.rows
 
 
 def executor_pids(spark):
@@ -60,7 +65,10 @@ def executor_pids(spark):
     return found
 
 
-def kill_one_executor(spark):
-    executor, pid = min(executor_pids(spark).items())
+def kill_one_executor(spark, killed=()):
+    """Kill the first that was not killed before: a dead one is listed until its worker has taken note."""
+    while not (left := {executor: pid for executor, pid in executor_pids(spark).items() if executor not in killed}):
+        time.sleep(0.05)
+    executor, pid = min(left.items())
     os.kill(pid, signal.SIGKILL)
     return executor

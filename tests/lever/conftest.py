@@ -13,6 +13,7 @@ import pytest
 from pyspark import cloudpickle
 from tests import sparks
 
+import tailrace as tr
 from tailrace import lever
 
 from . import shapes
@@ -50,7 +51,8 @@ def spark(tmp_path_factory):
         "spark.eventLog.dir": events.as_uri(),
         "spark.eventLog.compress": "false",
     }
-    session = lever.spark_session("lever-tests", master=f"local-cluster[{EXECUTORS},1,1024]", config=CONFIG | logged)
+    master = f"local-cluster[{EXECUTORS},1,1024]"
+    session = tr.spark_session("lever-tests", master=master, config=CONFIG | logged, lever=True)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -9,6 +9,7 @@ import json
 import sys
 from collections import Counter
 
+import tailrace as tr
 from tailrace import lever
 
 ROWS = 600
@@ -40,7 +41,7 @@ def main(address, jars, folder):
         "spark.sql.shuffle.partitions": "2",
         "spark.executor.memory": "768m",
     }
-    spark = lever.spark_session("lever-kafka", master="local-cluster[2,1,1024]", config=config)
+    spark = tr.spark_session("lever-kafka", master="local-cluster[2,1,1024]", config=config, lever=True)
     spark.sparkContext.setLogLevel("ERROR")
     values = spark.range(ROWS).selectExpr("CAST(id AS STRING) AS key", "concat('line ', id) AS value")
     values.write.format("kafka").option("kafka.bootstrap.servers", address).option("topic", "lines").save()

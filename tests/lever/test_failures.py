@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -89,13 +90,25 @@ def test_a_hanging_planner_is_not_waited_for(spark, tmp_path):
     assert failures["the planner is still busy with an earlier batch"] >= 4
 
 
+@pytest.mark.soak
+def test_a_planner_that_hangs_a_hundred_times_costs_no_row(spark, tmp_path):
+    made = start(spark, lambda request: time.sleep(0.2) or [], timeout_ms=50)
+    counted = CountedQuery(spark, tmp_path)
+    counted.wait_for(120)
+    counted.check()
+    failures = made.status(counted.query.id).failures
+    made.stop()
+    assert set(failures) <= {"the planner took longer than 50 ms", "the planner is still busy with an earlier batch"}
+    assert sum(failures.values()) >= 100
+
+
 def run_with_kills(spark, checkpoint, kills):
     enabled = lever.enable(spark, plan_timeout_ms=20_000)
     counted = CountedQuery(spark, checkpoint)
     counted.wait_for(1)
     killed = []
     for _ in range(kills):
-        killed.append(kill_one_executor(spark))
+        killed.append(kill_one_executor(spark, killed))
         counted.wait_for(len(counted.values) + 2)
     counted.check()
     return killed, enabled.status(counted.query.id)
@@ -172,8 +185,6 @@ def test_a_pinned_task_does_not_wait_longer_than_a_trigger_for_a_busy_executor(s
 
 
 def _hog(context):
-    import time
-
     context.setJobGroup("hog", "holds one core", interruptOnCancel=True)
     with contextlib.suppress(Py4JJavaError):  # cancelled, in the end
         context.parallelize([1], 1).foreach(lambda _: time.sleep(120))

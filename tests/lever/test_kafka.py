@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.kafka_broker import UnavailableError, broker, connector
 
 from . import kafka_query
-from .kafka_broker import UnavailableError, broker, connector
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 

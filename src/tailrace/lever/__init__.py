@@ -11,7 +11,7 @@ from __future__ import annotations
 from .apply import Lever, LeverStatus, disable, enable, status
 from .planner import BatchStatus, ExecutorStatus
 from .plans import DampedPlan, EvenPlan, LeverPlan, ProportionalPlan
-from .session import configure, settings, spark_session
+from .session import configure, settings, speculation_settings
 from .watch import ProgressListener
 
 __all__ = [
@@ -28,6 +28,6 @@ __all__ = [
     "disable",
     "enable",
     "settings",
-    "spark_session",
+    "speculation_settings",
     "status",
 ]

@@ -37,6 +37,8 @@ class Request(msgspec.Struct, frozen=True):
     units: list[Unit]
     executors: list[tuple[str, int]]
     ended: list[TaskEnd]
+    tasks_min: int = 0
+    """How many tasks there should be at least where that is possible; 0 if one per core will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,9 @@ class Planner:
             book.memory = book.memory.without_all_but(node.executor for node in nodes)
             assignment = self.plan.assign(book.memory, nodes, float(total))
             pieces = (
-                pin(request.units, assignment.loads) if request.fixed else cut(request.units, assignment.loads, nodes)
+                pin(request.units, assignment.loads)
+                if request.fixed
+                else cut(request.units, assignment.loads, nodes, request.tasks_min)
             )
             self._record(book, request, pieces, assignment.classes)
             return pieces

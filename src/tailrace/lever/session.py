@@ -1,7 +1,7 @@
 """What must be set before a Spark session starts, and the check that it was.
 
-``configure`` takes a builder, ``spark_session`` makes a session in one call, ``check`` is what ``enable`` asks first.
-Touches the JVM only where one is already running, to let it find Lever's jar.
+``configure`` takes a builder, ``tailrace.spark_session(lever=True)`` calls ``beside`` for the same settings, ``check``
+is what ``enable`` asks first. Touches the JVM only where one is already running, to let it find Lever's jar.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from .errors import NotConfiguredError, UnsupportedSessionError
 from .shim import find_jar
@@ -17,6 +16,8 @@ from .shim import find_jar
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 EXTENSION = "org.apache.spark.sql.tailrace.LeverExtensions"
 PINNED_WAIT_S = 10
@@ -38,16 +39,18 @@ def settings(*, speculation: bool = False) -> dict[str, str]:
 def speculation_settings() -> dict[str, str]:
     """Return settings with which speculation acts on what the prediction missed and on nothing else.
 
-    With level finish times a task that runs twice as long as the median after three quarters have ended was
-    mispredicted. The paper's own settings (quantile 0.5, multiplier 1) copy every second task of a level batch. Short
-    tasks are left alone: a Python task that loses takes its worker with it, and the next one pays for a new worker.
+    With level finish times a task that runs three times as long as the median after three quarters have ended was
+    mispredicted. The paper's own settings (quantile 0.5, multiplier 1) copy every second task of a level batch. Tasks
+    of less than 3 s are left alone: a Python task that loses takes its worker with it, and a new worker on a slow
+    executor takes over a second to start. At a threshold of 1 s that alone made the next task lose as well, and so on
+    in every batch.
     """
     return {
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
         "spark.speculation.quantile": "0.75",
-        "spark.speculation.multiplier": "2",
-        "spark.speculation.minTaskRuntime": "1s",
+        "spark.speculation.multiplier": "3",
+        "spark.speculation.minTaskRuntime": "3s",
         # A Python task that lost to its copy holds its core for this long (2 s by default), into the next batch.
         "spark.python.task.killTimeout": "200ms",
     }
@@ -55,29 +58,17 @@ def speculation_settings() -> dict[str, str]:
 
 def configure(builder: SparkSession.Builder, *, speculation: bool = False) -> SparkSession.Builder:
     """Add Lever's settings to a builder, next to the jars and extensions that it already has."""
-    options: dict[str, Any] = getattr(builder, "_options", {})
-    for key, value in settings(speculation=speculation).items():
-        listed = str(options.get(key, "")).split(",") if key in {"spark.jars", "spark.sql.extensions"} else []
-        own = [each for each in listed if each and each != value]
-        builder = builder.config(key, ",".join([*own, value]))
+    return builder.config(map=beside(getattr(builder, "_options", {}), speculation=speculation))
+
+
+def beside(options: Mapping[str, Any], *, speculation: bool = False) -> dict[str, str]:
+    """Return Lever's settings for a session that has these options: jars and extensions join those already listed."""
+    found = settings(speculation=speculation)
+    for key in ("spark.jars", "spark.sql.extensions"):
+        own = [each for each in str(options.get(key, "")).split(",") if each and each != found[key]]
+        found[key] = ",".join([*own, found[key]])
     _show_to_running_jvm(find_jar())
-    return builder
-
-
-def spark_session(
-    name: str = "tailrace",
-    *,
-    master: str | None = None,
-    config: Mapping[str, str] | None = None,
-    speculation: bool = False,
-) -> SparkSession:
-    """Start (or get) a session in which ``lever.enable`` works."""
-    builder = SparkSession.builder.appName(name)
-    if master:
-        builder = builder.master(master)
-    for key, value in (config or {}).items():
-        builder = builder.config(key, value)
-    return configure(builder, speculation=speculation).getOrCreate()
+    return found
 
 
 def check(spark: SparkSession) -> None:
@@ -93,8 +84,8 @@ def check(spark: SparkSession) -> None:
     lines = "\n".join(f'    .config("{key}", "{value}")' for key, value in settings().items())
     raise NotConfiguredError(
         "This session was started without Lever's settings, which take effect only before it starts.",
-        "Build it with tailrace.lever.configure(SparkSession.builder).getOrCreate(), or add these lines to the "
-        f"builder:\n{lines}",
+        "Start it with tailrace.spark_session(lever=True) or "
+        "tailrace.lever.configure(SparkSession.builder).getOrCreate(), or add these lines to the builder:\n" + lines,
     )
 
 

@@ -6,7 +6,7 @@ Called by the planner for every source of every batch. Pure; the shim checks the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import floor
+from math import ceil, floor
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -48,9 +48,14 @@ def whole_numbers(loads: Sequence[float], total: int) -> list[int]:
     return rounded
 
 
-def cut(units: Sequence[Unit], loads: Mapping[str, float], nodes: Sequence[Node]) -> list[Piece]:
-    """One piece per core: opaque units go whole to where they fit best, then the cuttable line fills the rest."""
-    slots = [(node.executor, loads[node.executor] / node.cores) for node in nodes for _ in range(node.cores)]
+def cut(units: Sequence[Unit], loads: Mapping[str, float], nodes: Sequence[Node], tasks_min: int = 0) -> list[Piece]:
+    """One piece per core: opaque units go whole to where they fit best, then the cuttable line fills the rest.
+
+    Where ``tasks_min`` asks for more tasks than there are cores, each core gets as many pieces as that takes.
+    """
+    per_core = max(1, ceil(tasks_min / sum(node.cores for node in nodes)))
+    pieces = {node.executor: node.cores * per_core for node in nodes}
+    slots = [(executor, loads[executor] / count) for executor, count in pieces.items() for _ in range(count)]
     ranges: list[list[tuple[int, int, int]]] = [[] for _ in slots]
     filled = [0.0] * len(slots)
     for index in _largest_first(units):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.lever.bench.main import ARMS, QUICK, case_rows
+from tailrace.lever.bench.main import ARMS, QUICK, case_rows, run
 from tailrace.lever.bench.rows import Round, paired, task_figures
 from tailrace.lever.bench.scenarios import settled_after
 from tailrace.lever.bench.sweeps import helpers
+from tailrace.lever.errors import BenchError
 from tailrace.lever.explain.tasks import Stage, Task
 from tailrace.lever.plans import DEFAULT_PLAN
 
@@ -54,6 +55,18 @@ def test_every_arm_is_compared_and_every_row_has_all_columns():
 )
 def test_batches_to_settle(batch_ms, batches):
     assert settled_after(batch_ms) == batches
+
+
+def test_an_unknown_part_names_the_nearest():
+    with pytest.raises(BenchError, match="wordcont") as caught:
+        run(cases=["wordcont"])
+    assert "wordcount" in caught.value.hint
+
+
+def test_the_study_of_helpers_needs_no_spark(tmp_path):
+    rows = run(cases=["helpers"], plots=tmp_path)
+    assert [row["case"] for row in rows][:13] == [f"helpers_{count}" for count in range(13)]
+    assert (tmp_path / "lever_helpers.png").exists()
 
 
 def test_more_helpers_help_and_the_default_plan_needs_none():

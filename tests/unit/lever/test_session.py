@@ -8,6 +8,7 @@ import pytest
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+import tailrace
 from tailrace import lever
 from tailrace.lever.errors import NotConfiguredError, UnsupportedSessionError
 from tailrace.lever.session import EXTENSION, check
@@ -34,6 +35,16 @@ def test_speculation_is_tuned_for_what_prediction_missed():
     assert float(options["spark.speculation.multiplier"]) > 1
 
 
+def test_one_call_starts_a_session_for_hosting_and_lever(monkeypatch):
+    built = {}
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda self: built.update(self._options))
+    tailrace.spark_session(config={"spark.jars": "/mine.jar", "spark.sql.extensions": "my.Extension"}, lever=True)
+    assert built["spark.jars"].split(",")[0] == "/mine.jar"
+    assert built["spark.sql.extensions"] == f"my.Extension,{EXTENSION}"
+    assert built["spark.speculation"] == "false"
+    assert float(built["spark.task.maxFailures"]) > 4
+
+
 def session(**settings):
     conf = SparkConf(loadDefaults=False, _jconf=None, _jvm=None)
     for key, value in settings.items():
@@ -45,6 +56,7 @@ def test_a_session_without_the_settings_is_told_the_lines_to_add():
     with pytest.raises(NotConfiguredError) as caught:
         check(session(spark_app_name="x"))
     assert f'.config("spark.sql.extensions", "{EXTENSION}")' in caught.value.hint
+    assert "tailrace.spark_session(lever=True)" in caught.value.hint
 
 
 def test_a_session_with_the_settings_passes():

@@ -31,10 +31,10 @@ def covered(units, pieces):
             assert len(ranges) == 1
 
 
-@given(units=units_lists, loads=loads_lists, cores=st.integers(1, 4))
-def test_cut_covers_every_unit_once(units, loads, cores):
+@given(units=units_lists, loads=loads_lists, cores=st.integers(1, 4), tasks_min=st.integers(0, 40))
+def test_cut_covers_every_unit_once(units, loads, cores, tasks_min):
     nodes = [Node(str(i), cores) for i in range(len(loads))]
-    covered(units, cut(units, {str(i): load for i, load in enumerate(loads)}, nodes))
+    covered(units, cut(units, {str(i): load for i, load in enumerate(loads)}, nodes, tasks_min))
 
 
 @given(units=units_lists, loads=loads_lists)
@@ -60,6 +60,13 @@ def test_cut_follows_the_loads():
 def test_an_executor_with_cores_gets_a_piece_per_core():
     pieces = cut([Unit(90, True)], {"a": 2.0, "b": 1.0}, [Node("a", 2), Node("b")])
     assert [piece.executor for piece in pieces] == ["a", "a", "b"]
+
+
+def test_waiting_tasks_are_left_where_they_are_asked_for():
+    pieces = cut([Unit(400, True)], {"a": 3.0, "b": 1.0}, [Node("a"), Node("b")], tasks_min=3)
+    assert [(piece.executor, end - start) for piece in pieces for _, start, end in piece.ranges] == [
+        ("a", 150), ("a", 150), ("b", 50), ("b", 50),
+    ]  # fmt: skip
 
 
 def test_fewer_rows_than_executors_leaves_no_empty_piece():

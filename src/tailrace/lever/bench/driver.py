@@ -10,14 +10,17 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
+
+from tailrace.spark.session import spark_session
 
 from ..apply import PLAN_TIMEOUT_MS, Lever
 from ..errors import BenchError
 from ..planner import Planner
 from ..plans import plan_of
-from ..session import spark_session
+from ..session import speculation_settings
 from .cluster import LIGHT_JVM
 from .workloads import CASES, Load
 
@@ -85,6 +88,8 @@ class Application:
             "spark.executor.extraJavaOptions": LIGHT_JVM,
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.sql.shuffle.partitions": "4",
+            # Fewer small files per commit of state, which every arm pays for and the slow executor four times.
+            "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.compress": "false",
             "spark.eventLog.rolling.enabled": "false",
@@ -92,9 +97,17 @@ class Application:
             # The duty cycle stops executors for moments only, but a loaded machine adds to it.
             "spark.network.timeout": "300s",
         }
-        self.spark = spark_session("tailrace-bench", master=master, config=config, speculation=speculation)
+        config |= speculation_settings() if speculation else {}
+        self.spark = spark_session("tailrace-bench", master=master, config=config, lever=True)
         self.spark.sparkContext.setLogLevel("ERROR")
         self._planners: dict[str, Planner] = {}
+
+    def warm(self) -> None:
+        """Load what a query needs and start a Python worker on every executor, while the other application does so."""
+        load = Load(rows=8, wait_us=1, partitions=4, trigger_s=1.0)
+        with tempfile.TemporaryDirectory() as checkpoint:
+            query = CASES["wordcount"].build(self.spark, load).writeStream.format("noop").outputMode("update")
+            query.trigger(availableNow=True).option("checkpointLocation", checkpoint).start().awaitTermination()
 
     def run(self, command: dict[str, Any]) -> dict[str, Any]:
         """Run some batches of one arm; a query goes on where its last command left it."""
@@ -142,6 +155,7 @@ def _batches(query: Any) -> list[tuple[int, int]]:
 def serve() -> None:
     """Answer commands until the other end goes."""
     application = Application(**json.loads(sys.argv[1]))
+    application.warm()
     _say({"up": True})
     for line in sys.stdin:
         _say(_attempt(application, json.loads(line)))

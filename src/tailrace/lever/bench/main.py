@@ -13,10 +13,14 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tailrace.errors import nearest
+
+from ..errors import BenchError
 from ..explain.eventlog import read_event_log
 from ..plans import DEFAULT_PLAN
 from ..session import speculation_settings
@@ -68,6 +72,10 @@ ARMS = (
 )
 
 
+PARTS = (*CASES, "no_straggler", "convergence", "intervals", "helpers")
+"""What can be asked for alone: the cases with a slow executor, the one without, and the studies."""
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """How long and how large a run is."""
@@ -76,12 +84,18 @@ class Size:
     rounds: int
     warm: int
     batches: int
-    cases: tuple[str, ...]
+    parts: tuple[str, ...]
+    warm_up: int = 3
+    """Batches of an arm before its first round: the first is even, the next let a plan settle."""
+    before: int = 6
+    after: int = 10
+    """Batches before and after the change in a study of convergence."""
+    lengths_s: tuple[float, ...] = sweeps.INTERVALS_S
 
 
-FULL = Size(Load(2000, 1400, len(HOSTS), 2.0), rounds=5, warm=2, batches=5, cases=tuple(CASES))
-QUICK = Size(Load(800, 2500, len(HOSTS), 1.0), rounds=5, warm=1, batches=3, cases=("wordcount",))
-"""Half the trigger interval, fewer records and batches; everything else as in the full run."""
+FULL = Size(Load(2000, 1400, len(HOSTS), 2.0), rounds=5, warm=2, batches=5, parts=PARTS)
+QUICK = Size(Load(800, 3200, len(HOSTS), 1.0), rounds=5, warm=0, batches=2, parts=("wordcount", "helpers"), warm_up=2)
+"""Half the trigger interval, fewer and dearer records, few batches; everything else as in the full run."""
 
 
 class Bench:
@@ -110,6 +124,8 @@ class Bench:
 def bench() -> Iterator[Bench]:
     """Start everything; stop everything."""
     with contextlib.ExitStack() as stack:
+        # Cleaning up takes seconds; an impatient SIGTERM meanwhile must not leave half of the cluster behind.
+        stack.callback(_on_sigterm, signal.getsignal(signal.SIGTERM))
         work = Path(tempfile.mkdtemp(prefix="tailrace-lever-bench-"))
         stack.callback(shutil.rmtree, work, ignore_errors=True)
         (work / "events").mkdir()
@@ -120,22 +136,32 @@ def bench() -> Iterator[Bench]:
         for driver in drivers:
             driver.answer()
         slowdown = stack.enter_context(Slowdown())
+        stack.callback(_on_sigterm, signal.SIG_IGN)
         yield Bench(drivers[0], drivers[1], slowdown, work)
 
 
+def _on_sigterm(handler: Any) -> None:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
 def measure(
-    running: Bench, case: str, size: Size, arms: Sequence[Arm] = ARMS, *, slow: bool = True
+    running: Bench, case: str, size: Size, arms: Sequence[Arm] = ARMS, *, name: str = "", slow: bool = True
 ) -> dict[str, list[Round]]:
-    """Run all arms round after round; the first batches of each turn warm up and are not counted."""
+    """Run all arms round after round; the first batches of each turn warm up and are not counted.
+
+    Runs of one case under another ``name`` have queries of their own and learn from the beginning.
+    """
+    name = name or case
     found: dict[str, list[Round]] = {arm.name: [] for arm in arms}
     batches: dict[str, dict[str, set[int]]] = {arm.name: {} for arm in arms}
     running.slowdown.set({SLOW_HOST: SLOW_FACTOR} if slow else {})
-    name = case if slow else "no_straggler"
-    for number in range(size.rounds + 1):
+    for number in range(0 if size.warm_up else 1, size.rounds + 1):
         for arm in arms:
             _tell(f"{name}: round {number} of {size.rounds}, {arm.name}")
             # Round 0 warms up executors, compilers and the planners' memory.
-            answer = running.batches(case, replace(arm, name=f"{name}-{arm.name}"), size.load, size.warm + size.batches)
+            count = size.warm + size.batches if number else size.warm_up
+            answer = running.batches(case, replace(arm, name=f"{name}-{arm.name}"), size.load, count)
             if number:
                 measured = answer["batches"][size.warm :]
                 found[arm.name].append(Round([float(ms) for _, ms in measured]))
@@ -183,23 +209,36 @@ def case_rows(case: str, found: dict[str, list[Round]], size: Size) -> list[Row]
 def no_straggler_rows(running: Bench, size: Size) -> list[Row]:
     """Hold that Lever costs nothing where nobody is slow."""
     arms = [arm for arm in ARMS if arm.name in {"default", DEFAULT_PLAN}]
-    found = measure(running, "wordcount", size, arms, slow=False)
+    found = measure(running, "wordcount", size, arms, name="no_straggler", slow=False)
     own, base = ([r.mean_ms for r in found[name]] for name in (DEFAULT_PLAN, "default"))
     return [paired("no_straggler", "batch_ms_mean", "default", own, base, bar=1.05)]
 
 
-def run(*, quick: bool = False, cases: Sequence[str] = (), plots: Path | None = None) -> list[Row]:
-    """Run the benchmark and return its rows."""
-    size = QUICK if quick else FULL
+def run(
+    *, quick: bool = False, cases: Sequence[str] = (), plots: Path | None = None, size: Size | None = None
+) -> list[Row]:
+    """Run the benchmark, or the named parts of it, and return its rows."""
+    size = size or (QUICK if quick else FULL)
+    wanted = tuple(cases) or size.parts
+    for part in wanted:
+        if part not in PARTS:
+            raise BenchError(f"The benchmark of Lever has no part {part!r}.", nearest(part, PARTS))
     rows: list[Row] = []
-    with bench() as running:
-        for case in cases or size.cases:
-            rows += case_rows(case, measure(running, case, size), size)
-        if not quick:
-            rows += no_straggler_rows(running, size)
-            rows += scenarios.run(running, size.load, plots)
-            rows += sweeps.intervals(running, plots)
-    return rows + sweeps.helpers(plots)
+    if set(wanted) != {"helpers"}:
+        with bench() as running:
+            for part in wanted:
+                rows += _part(running, part, size, plots)
+    return rows + (sweeps.helpers(plots) if "helpers" in wanted else [])
+
+
+def _part(running: Bench, part: str, size: Size, plots: Path | None) -> list[Row]:
+    if part in CASES:
+        return case_rows(part, measure(running, part, size), size)
+    if part == "no_straggler":
+        return no_straggler_rows(running, size)
+    if part == "convergence":
+        return scenarios.run(running, size, plots)
+    return sweeps.intervals(running, size, plots) if part == "intervals" else []
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -208,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="word count only, 1 s trigger, under 6 minutes")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--plots", type=Path, help="write plots into this folder (needs matplotlib)")
-    parser.add_argument("--cases", nargs="*", default=(), choices=[*CASES], help="these cases only")
+    parser.add_argument("--cases", nargs="*", default=(), choices=PARTS, help="these parts only")
     options = parser.parse_args(arguments)
     # A polite end must not leave a cluster behind, let alone stopped processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .main import Bench
+    from .main import Bench, Size
     from .rows import Row
-    from .workloads import Load
 
-BEFORE, AFTER = 6, 10
 WITHIN = 1.25
 TARGET, PAPER = 3, "6-7 batches"
 FAST, SLOW = HOSTS[0], HOSTS[-1]
@@ -55,7 +53,7 @@ def settled_after(batch_ms: Sequence[float], *, within: float = WITHIN) -> int:
     return late[-1] + 1 if late else 0
 
 
-def run(running: Bench, load: Load, plots: Path | None, scenarios: Sequence[Scenario] = SCENARIOS) -> list[Row]:
+def run(running: Bench, size: Size, plots: Path | None, scenarios: Sequence[Scenario] = SCENARIOS) -> list[Row]:
     """Play every scenario with the default plan."""
     from .main import Arm  # noqa: PLC0415  main calls this module
 
@@ -63,10 +61,10 @@ def run(running: Bench, load: Load, plots: Path | None, scenarios: Sequence[Scen
     for scenario in scenarios:
         arm = Arm(f"scenario-{scenario.name}", plan=DEFAULT_PLAN)
         running.slowdown.set(scenario.before)
-        before = running.batches("wordcount", arm, load, BEFORE)["batches"]
+        before = running.batches("wordcount", arm, size.load, size.before)["batches"]
         running.slowdown.set(scenario.after)
-        changed = replace(load, rows=int(load.rows * scenario.rate))
-        after = running.batches("wordcount", arm, changed, AFTER + 1)["batches"]
+        changed = replace(size.load, rows=int(size.load.rows * scenario.rate))
+        after = running.batches("wordcount", arm, changed, size.after + 1)["batches"]
         # A query that starts again loads its state: that batch says nothing about the plan.
         after_ms = [float(ms) for _, ms in after[1:]] if scenario.rate != 1.0 else [float(ms) for _, ms in after]
         curves[scenario.name] = [float(ms) for _, ms in before], after_ms
@@ -104,4 +102,5 @@ def _draw(curves: dict[str, tuple[list[float], list[float]]], target: Path) -> N
         panel.plot(range(len(after)), after)
         panel.axvline(-0.5, linestyle=":")
         panel.set(title=name, xlabel="batches after the change", ylabel="batch ms")
+    target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target)

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .main import Bench
+    from .main import Bench, Size
 
 HELPERS = tuple(range(13))
 INTERVALS_S = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 PAPER_INTERVALS = {0.25: "-21.47 %", 0.5: "-27.78 %", 2.0: "-43.39 %"}
 NODES, SLOW_NODES = 64, 16
 BATCHES, SKIPPED = 60, 10
+ROUNDS = 2
+"""Of the sweep over intervals, which has no bar."""
 
 
 def simulated_ms(plan: Plan, seed: int = 1) -> float:
@@ -52,16 +54,16 @@ def helpers(plots: Path | None, counts: Sequence[int] = HELPERS) -> list[Row]:
                          better="lower", paper="")]  # fmt: skip
 
 
-def intervals(running: Bench, plots: Path | None, lengths_s: Sequence[float] = INTERVALS_S) -> list[Row]:
+def intervals(running: Bench, full: Size, plots: Path | None) -> list[Row]:
     """Sweep the trigger interval at a constant input rate: short batches are mostly overhead and gain less."""
-    from .main import ARMS, FULL, measure  # noqa: PLC0415  main calls this module
+    from .main import ARMS, measure  # noqa: PLC0415  main calls this module
 
     arms = [arm for arm in ARMS if arm.name in {"default", DEFAULT_PLAN}]
     rows, curve = [], {}
-    for length_s in lengths_s:
-        load = replace(FULL.load, trigger_s=length_s, rows=max(8, int(FULL.load.rows * length_s / FULL.load.trigger_s)))
-        size = replace(FULL, load=load, rounds=2, batches=4)
-        found = measure(running, "wordcount", size, [replace(arm, name=f"{arm.name}") for arm in arms])
+    for length_s in full.lengths_s:
+        load = replace(full.load, trigger_s=length_s, rows=max(8, int(full.load.rows * length_s / full.load.trigger_s)))
+        size = replace(full, load=load, rounds=min(ROUNDS, full.rounds))
+        found = measure(running, "wordcount", size, arms, name=f"interval_{length_s}s")
         own, base = ([r.mean_ms for r in found[name]] for name in (DEFAULT_PLAN, "default"))
         rows.append(
             paired(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import nearest
 
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from .plan import Plan
     from .rows import Row
 
 #: Benches that live in other rooms, beside what they measure.
 _MOUNTED = ("placement", "lever")
 _COMPARED = ("wordcount", "exclaim")
-NAMES = (*_COMPARED, "metrics", "scale", *_MOUNTED)
+_TAILS = ("balance", "timeout", "sharedqueue")
+NAMES = (*_COMPARED, "metrics", "scale", "ring", "dataframe", *_TAILS, *_MOUNTED)
 
 
 @dataclass
@@ -48,6 +51,12 @@ def run_bench(name: str, console: Console, *, quick: bool, only: str | None, plo
     check_name(name)
     if name in _MOUNTED:
         return _mounted(name, console, quick=quick, only=only, plots=plots)
+    if name == "ring":
+        from . import ring  # noqa: PLC0415 - it asks PySpark where its jars are
+
+        return Outcome(*ring.run(console, quick=quick, only=only, plots=plots))
+    if name in _TAILS:
+        return _tails(name, console, quick=quick, only=only)
     plan = QUICK if quick else FULL
     if name in _COMPARED:
         _check_only(only, (*(f"rate={rate}" for rate in plan.offers_s), TRACKED, "sustainable"))
@@ -58,6 +67,8 @@ def run_bench(name: str, console: Console, *, quick: bool, only: str | None, plo
     if name == "metrics":
         with Pace(console, metrics.planned_s(plan)) as pace:
             return Outcome(metrics.rows(plan, pace))
+    if name == "dataframe":
+        return _dataframe(plan, console, only)
     _check_only(only, scale.CASES)
     with Pace(console, scale.planned_s(plan, only)) as pace:
         rows = scale.rows(plan, pace, only)
@@ -67,6 +78,23 @@ def run_bench(name: str, console: Console, *, quick: bool, only: str | None, plo
 
         notes = [f"Plot: {file}" for file in draw(rows, plots)]
     return Outcome(rows, notes)
+
+
+def _dataframe(plan: Plan, console: Console, only: str | None) -> Outcome:
+    from . import dataframe  # noqa: PLC0415 - needs pyarrow
+
+    _check_only(only, dataframe.CASES)
+    with Pace(console, dataframe.planned_s(plan)) as pace:
+        rows = dataframe.rows(plan, pace)
+    return Outcome([row for row in rows if only in {None, row["case"]}], dataframe.NOTES)
+
+
+def _tails(name: str, console: Console, *, quick: bool, only: str | None) -> Outcome:
+    bench: Any = importlib.import_module(f"tailrace.bench.tails.{name}")  # only now: it asks for Spark
+    _check_only(only, bench.CASES)
+    times = bench.QUICK if quick else bench.FULL
+    with Pace(console, bench.planned_s(times, only)) as pace:
+        return Outcome(bench.rows(times, pace, only), bench.NOTES)
 
 
 def _check_only(only: str | None, cases: tuple[str, ...]) -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 CROSSING_MIN = 0.5
 PEER, PEER_TUNED = "bytewax", "bytewax,tuned"
+#: Until the last ack is back at the source.
+COMPLETE = "complete"
 _MS_PER_NS = 1e-6
 
 
@@ -76,8 +78,9 @@ def compare(kind: str, plan: Plan, pace: Pace, only: str | None = None) -> Found
         tracked = contest.engine(TRACKED)
         if wanted(only, TRACKED):
             _saturated(contest, tracked, plan, pace, found)
-        _offered(contest, tracked, plan, pace, found, only)
         _look_at_crossing(tracked, found)
+        contest.retire(tracked)
+        _offered(contest, plan, pace, found, only)
         pace.step("Closing and checking results", times.OPEN_S)
         contest.finish()
     return found
@@ -88,8 +91,8 @@ def _look_at_crossing(arm: EngineArm, found: Found) -> None:
     if arm.kind == "wordcount" and progress is not None:
         found.crossing = crossing_share(progress, "split", "count")
         found.notes.append(
-            f"{found.crossing:.1%} of the words cross workers; 1 source, {TASKS} split and {TASKS} count tasks "
-            f"on {WORKERS} workers."
+            f"{found.crossing:.1%} of the words cross workers; {TASKS} source tasks, each chained to its split, and "
+            f"{TASKS} count tasks on {WORKERS} workers."
         )
 
 
@@ -137,12 +140,13 @@ def _best_peer(contest: Contest, plan: Plan, pace: Pace, found: Found, *, tuned:
 # -- at a rate ---------------------------------------------------------------------------------------------------
 
 
-def _offered(contest: Contest, tracked: EngineArm, plan: Plan, pace: Pace, found: Found, only: str | None) -> None:
+def _offered(contest: Contest, plan: Plan, pace: Pace, found: Found, only: str | None) -> None:
     rates = [rate for rate in plan.offers_s if wanted(only, f"rate={rate}")]
     sustain = plan.sustain and wanted(only, "sustainable")
     if not rates and not sustain:
         return
-    pace.step("Starting Bytewax with due times", times.OPEN_S)
+    pace.step("Starting Tailrace and Bytewax with due times", 2 * times.OPEN_S)
+    tracked = contest.engine(TRACKED, label=f"{TRACKED} (timed)", timed=True)
     peers = contest.peers(timed=True)
     best: dict[int, Arm] = {}
     for rate in rates:
@@ -158,6 +162,8 @@ def _offered(contest: Contest, tracked: EngineArm, plan: Plan, pace: Pace, found
                     f"{rate:,}/s, repeat {repeat + 1} of {plan.repeats}: {arm.name}", seconds + times.OFFER_EXTRA_S
                 )
                 found.latencies[rate, name].append(arm.offer(rate, seconds))
+                if name == TRACKED:
+                    found.latencies[rate, COMPLETE].append(tracked.completes[-1])
     if sustain:
         found.sustained[TRACKED] = _sustained(tracked, pace)
         if peers:

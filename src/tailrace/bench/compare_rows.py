@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.metrics.histogram import Histogram
 
-from .compare import CROSSING_MIN, PEER, PEER_TUNED
+from .compare import COMPLETE, CROSSING_MIN, PEER, PEER_TUNED
 from .contest import BARE, PROCESSES, TRACKED, UNTRACKED
 from .rows import P999_SAMPLES_MIN, make_row, missing_row
 
@@ -85,6 +85,8 @@ def _offered(found: Found) -> list[Row]:
                     better="lower", baseline=name, base=base, bar=1.0 if base else None, within_spread=True,
                 )
             )  # fmt: skip
+            complete = [each.percentile(share) * _MS_PER_NS for each in found.latencies[rate, COMPLETE]]
+            rows.append(make_row(case, f"complete_{metric}", "ms", complete, better="lower"))
     return rows
 
 

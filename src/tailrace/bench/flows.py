@@ -6,6 +6,10 @@ Workers import this module.
 from __future__ import annotations
 
 import collections
+import time
+from array import array
+from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.connect.base import NO_RECORDS, Reader, Records, Sink, Source
@@ -14,11 +18,11 @@ from tailrace.topology.graph import Topology
 
 from .peers.openloop import OpenLoop
 from .peers.panel import Panel
-from .peers.work import EXCLAIM_STEPS, WORDS_PER_SENTENCE, Values, exclaim, keeper, split
+from .peers.work import EXCLAIM_STEPS, WORDS_PER_SENTENCE, Values, exclaim, exclaim_timed, keeper, split, split_timed
 
 if TYPE_CHECKING:
     from tailrace.clock import Clock
-    from tailrace.topology.operators import TaskContext
+    from tailrace.topology.operators import State, TaskContext
 
 _EXCLAIM_BYTES = 100
 _EXCLAIM_STRINGS = 1000
@@ -36,16 +40,17 @@ def values_of(kind: str) -> list[str]:
     return [text[at : at + _EXCLAIM_BYTES] for at in range(0, _EXCLAIM_STRINGS * _EXCLAIM_BYTES, _EXCLAIM_BYTES)]
 
 
-class PanelSource(Source[str]):
-    """Makes what the panel asks for."""
+class PanelSource(Source[Any]):
+    """Makes what the panel asks for; ``timed``, each value comes with the time when it was due."""
 
     label = "panel"
     bounded = False
 
-    def __init__(self, panel: str, values: list[str], partitions: int) -> None:
+    def __init__(self, panel: str, values: list[str], partitions: int, *, timed: bool = False) -> None:
         self._panel = panel
         self._values = values
         self._partitions = partitions
+        self._timed = timed
 
     def partitions(self) -> list[str]:
         """Numbered."""
@@ -54,18 +59,25 @@ class PanelSource(Source[str]):
     def open(self, partition: str, offset: int, clock: Clock) -> Reader:
         """Begin; a bench that loses a worker is void, so there is no going on from an offset."""
         del offset
-        return _PanelReader(OpenLoop(Panel(self._panel), int(partition), self._partitions, clock.now_ns), self._values)
+        loop = OpenLoop(Panel(self._panel), int(partition), self._partitions, clock.now_ns)
+        return _PanelReader(loop, self._values, timed=self._timed)
 
 
 class _PanelReader(Reader):
-    def __init__(self, loop: OpenLoop, values: list[str]) -> None:
+    def __init__(self, loop: OpenLoop, values: list[str], *, timed: bool) -> None:
         self._loop = loop
         self._values = Values(values)
+        self._timed = timed
 
     def read(self, max_records: int) -> Records:
         """What is due by now."""
         numbers, dues = self._loop.take(max_records)
-        return Records(numbers, self._values.take(numbers), dues) if numbers else NO_RECORDS
+        if not numbers:
+            return NO_RECORDS
+        values: list[Any] = self._values.take(numbers)
+        if self._timed:
+            values = list(zip(values, dues or [0] * len(values), strict=True))
+        return Records(numbers, values, dues)
 
     @property
     def finished(self) -> bool:
@@ -78,13 +90,17 @@ class _PanelReader(Reader):
 
 
 class PanelSink(Sink):
-    """Calls the bench's sink function with each item, counts on the panel, and brings the results home at the end."""
+    """Calls the bench's sink function with each item, counts on the panel, and brings the results home at the end.
+
+    ``timed``, it appends to a file when items of each record came: pairs of due time and time of arrival.
+    """
 
     label = "keep"
 
-    def __init__(self, kind: str, panel: str) -> None:
+    def __init__(self, kind: str, panel: str, *, timed: bool = False) -> None:
         self._kind = kind
         self._path = panel
+        self._timed = timed
         #: On the driver: what each sink task held at the end.
         self.parts: list[dict[str, int]] = []
         self._ctx: TaskContext | None = None
@@ -94,33 +110,58 @@ class PanelSink(Sink):
         self._ctx = ctx
         self._panel = Panel(self._path)
         self._keep, self._counts = keeper(self._kind)
+        if self._timed:
+            self._times = Path(times_path(self._path, ctx.task)).open("ab", buffering=0)  # noqa: SIM115 - until close
 
     def write(self, values: list[Any]) -> None:
         """Call the function with each value."""
+        if self._ctx is None:
+            return
+        if self._timed:
+            values, dues_ns = zip(*values, strict=True)  # type: ignore[assignment]
         collections.deque(map(self._keep, values), maxlen=0)
-        if self._ctx is not None:
-            self._panel.count_done(self._ctx.task, len(values))
+        if self._timed:
+            now_ns = time.monotonic_ns()
+            self._times.write(array("q", (t for due_ns in dict.fromkeys(dues_ns) for t in (due_ns, now_ns))).tobytes())
+        self._panel.count_done(self._ctx.task, len(values))
 
     def close(self) -> None:
         """Send the results."""
         if self._ctx is not None:
             self._ctx.emit_to_driver(self._counts)
+            if self._timed:
+                self._times.close()
 
     def receive(self, values: Any) -> None:
         """On the driver, keep them."""
         self.parts.append(values)
 
 
-def flow_of(kind: str, panel: str, values: list[str], tasks: int) -> tuple[Topology, PanelSink, int]:
-    """Draw a bench; tells also how many partitions its source has."""
-    flow, sink = Topology(kind), PanelSink(kind, panel)
+def times_path(panel: str, task: int) -> str:
+    """Where a timed sink task writes."""
+    return f"{panel}.{task}.times"
+
+
+def count_timed(word: Any, pair: Any, state: State[int]) -> list[tuple[tuple[str, int], int]]:
+    """One more of this word, past its due time."""
+    made = (state.get() or 0) + 1
+    state.set(made)
+    return [((word, made), pair[1])]
+
+
+def flow_of(kind: str, panel: str, values: list[str], tasks: int, *, timed: bool = False) -> tuple[Topology, PanelSink]:
+    """Draw a bench: as many partitions and tasks of its source as of every operator."""
+    flow, sink = Topology(kind), PanelSink(kind, panel, timed=timed)
+    source = flow.source(PanelSource(panel, values, tasks, timed=timed), name="values", tasks=tasks)
+    if kind == "wordcount" and timed:
+        words = source.flat_map(split_timed, name="split", tasks=tasks)
+        words.key_by(itemgetter(0)).process(count_timed, name="count", tasks=tasks).sink(sink)
+        return flow, sink
     if kind == "wordcount":
-        lines = flow.source(PanelSource(panel, values, 1), name="sentences", tasks=1)
-        words = lines.flat_map(split, name="split", tasks=tasks)
-        words.key_by(str).count(name="count", tasks=tasks).sink(sink)
-        return flow, sink, 1
-    stream = flow.source(PanelSource(panel, values, tasks), name="strings", tasks=tasks)
+        source.flat_map(split, name="split", tasks=tasks).key_by(str).count(name="count", tasks=tasks).sink(sink)
+        return flow, sink
+    stream = source
     for step in range(EXCLAIM_STEPS):
-        stream = stream.map(exclaim, name=f"exclaim{step + 1}", tasks=tasks)
+        stream = stream.map(exclaim_timed if timed else exclaim, name=f"exclaim{step + 1}", tasks=tasks)
     stream.sink(sink)
-    return flow, sink, tasks
+    return flow, sink

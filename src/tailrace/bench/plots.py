@@ -1,22 +1,33 @@
-"""Draws the curves of ``tailrace bench scale``; needs matplotlib, which the extra ``tailrace[bench]`` brings."""
+"""Draws the curves of the benches; needs matplotlib, which the extra ``tailrace[bench]`` brings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import PlotsMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from .rows import Row
 
-#: File -> title, metric, what its cases begin with, and the label of the x axis.
-_CURVES = {
-    "scale-throughput": ("Saturated word count", "sentences_per_s", "tasks=", "tasks per operator"),
-    "scale-p99": ("p99 of complete latency at 2,000 sentences/s", "p99_ms", "tasks=", "tasks per operator"),
-    "scale-coordinator": ("CPU of the coordinator", "cores", "coordinator,workers=", "simulated workers"),
+
+class Curve(NamedTuple):
+    """One plot: its title, the metric, what its cases begin with, the label of the x axis and the base of its scale."""
+
+    title: str
+    metric: str
+    prefix: str
+    x_label: str
+    base: int
+
+
+#: By file name.
+SCALE = {
+    "scale-throughput": Curve("Saturated word count", "sentences_per_s", "tasks=", "tasks per operator", 2),
+    "scale-p99": Curve("p99 of complete latency at 2,000 sentences/s", "p99_ms", "tasks=", "tasks per operator", 2),
+    "scale-coordinator": Curve("CPU of the coordinator", "cores", "coordinator,workers=", "simulated workers", 10),
 }
 _SIZE_IN = (6.0, 3.6)
 
@@ -31,20 +42,20 @@ def points(rows: Sequence[Row], metric: str, prefix: str) -> list[tuple[int, flo
     return sorted(found)
 
 
-def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path, curves: Mapping[str, Curve] = SCALE) -> list[Path]:
     """Write each curve that has points as SVG and PNG."""
     pyplot = _pyplot()
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for name, (title, metric, prefix, x_label) in _CURVES.items():
+    for name, (title, metric, prefix, x_label, base) in curves.items():
         curve = points(rows, metric, prefix)
         if not curve:
             continue
-        unit = next(row["unit"] for row in rows if row["metric"] == metric)
+        unit = next(row["unit"] for row in rows if row["metric"] == metric and row["case"].startswith(prefix))
         figure, axes = pyplot.subplots(figsize=_SIZE_IN, layout="constrained")
         axes.plot(*zip(*curve, strict=True), marker="o")
         axes.set(title=title, xlabel=x_label, ylabel=unit, ylim=(0, None))
-        axes.set_xscale("log", base=2 if prefix == "tasks=" else 10)
+        axes.set_xscale("log", base=base)
         axes.set_xticks([x for x, _ in curve], [f"{x:,}" for x, _ in curve])
         axes.grid(visible=True, alpha=0.3)
         for ending in ("svg", "png"):

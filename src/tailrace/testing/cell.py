@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from tailrace import protocol
 from tailrace.topology.operators import TaskContext
 from tailrace.transport import codec
 from tailrace.worker.brain import WorkerBrain
+from tailrace.worker.main import SLOT_VARIABLE
 from tailrace.worker.task import CloseWork, TickWork, Work
 
 from .virtual_time import AwaitedWork
@@ -68,6 +70,7 @@ class Cell:
 
     def turn(self, rng: Random) -> bool:
         """Take in some mail, do some work, send what is due. True when there was anything of that."""
+        os.environ[SLOT_VARIABLE] = str(self.brain.slot)
         moved = self._take_in(rng)
         for work in self._awaited.take():
             self.brain.finish(work)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tailrace.topology.graph import Topology
 
 _NS_PER_S = 1_000_000_000
+#: How long a turn takes.
+_TURN_NS = 100_000
 #: The clock moves at most so far at once, so that nothing timed is overstepped by much.
 _STEP_NS = 100_000_000
 #: A query in which nothing has moved for so long, on its own clock, is stuck; three replays at least.
@@ -123,6 +125,7 @@ class InProcess:
     def turns(self, count: int) -> None:
         """Give every worker so many turns, each of a little mail and a little work: to stop in the midst of things."""
         for _ in range(count):
+            self.clock.advance(_TURN_NS)
             self._turn()
 
     def advance(self, seconds: float) -> None:

@@ -18,12 +18,12 @@ from tailrace.bench.errors import ArmError, WrongResultError
 from tailrace.bench.flows import ITEMS_PER_RECORD, values_of
 from tailrace.bench.peers.panel import LEAD_NS, Panel
 from tailrace.bench.peers.work import expected, together
+from tailrace.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable
     from pathlib import Path
-
-    from tailrace.metrics.histogram import Histogram
 
 _POLL_S = 0.01
 _REST_S_MAX = 30.0
@@ -161,3 +161,16 @@ def wait_for(reached: Callable[[], bool], seconds: float) -> bool:
             return False
         time.sleep(_POLL_S)
     return True
+
+
+def last_came(name: str, pairs: array[int], records: int) -> Histogram:
+    """From pairs of due and arrival times of items, the latency of each record: until its last item came."""
+    last: dict[int, int] = {}
+    for due_ns, came_ns in zip(pairs[::2], pairs[1::2], strict=True):
+        last[due_ns] = max(came_ns, last.get(due_ns, 0))
+    last.pop(0, None)  # records of a saturated window are never due
+    if len(last) != records:
+        raise ArmError(f"{name} was to tell {records:,} latencies and told {len(last):,}.", "A defect.")
+    found = Histogram()
+    found.add([came_ns - due_ns for due_ns, came_ns in last.items()])
+    return found

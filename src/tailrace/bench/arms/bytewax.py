@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.bench.errors import ArmError, PeerMissingError
-from tailrace.metrics.histogram import Histogram
 
+from .base import last_came
 from .child import ChildArm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tailrace.metrics.histogram import Histogram
 
 REQUIREMENT = "bytewax==0.21.*"
 BATCHES = (1, 10, 100)
@@ -140,17 +142,10 @@ class BytewaxArm(ChildArm):
         self.panel.ask()
         if not self.answers(_ANSWER_S_MAX):
             raise ArmError(f"{self.name} did not tell its latencies.", self.last_words())
-        last: dict[int, int] = {}
+        pairs = array("q")
         for at in range(self.partitions):
-            times = array("q")
-            times.frombytes(Path(f"{self.path}.{at}.times").read_bytes())
-            for due_ns, came_ns in zip(times[::2], times[1::2], strict=True):
-                last[due_ns] = max(came_ns, last.get(due_ns, 0))
-        if len(last) != records:
-            raise ArmError(f"{self.name} was to tell {records:,} latencies and told {len(last):,}.", "A defect.")
-        found = Histogram()
-        found.add([came_ns - due_ns for due_ns, came_ns in last.items()])
-        return found
+            pairs.frombytes(Path(f"{self.path}.{at}.times").read_bytes())
+        return last_came(self.name, pairs, records)
 
 
 def _free_ports(count: int) -> list[int]:

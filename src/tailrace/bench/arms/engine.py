@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from array import array
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.bench import inside
 from tailrace.bench.errors import ArmError
-from tailrace.bench.flows import flow_of
+from tailrace.bench.flows import flow_of, times_path
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
 
-from .base import Arm, wait_for
+from .base import Arm, last_came, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tailrace.coordinator.query import Host
     from tailrace.metrics.histogram import Histogram
@@ -41,8 +42,13 @@ class EngineArm(Arm):
         policy: Policy | None = None,
         settings: Settings = SETTINGS,
         tasks: int = TASKS,
+        timed: bool = False,
     ) -> None:
-        super().__init__(name, kind, folder, 1 if kind == "wordcount" else tasks)
+        super().__init__(name, kind, folder, tasks)
+        self._timed = timed
+        self._times_read = [0] * tasks
+        #: Complete latencies of each offer: until the last ack is back at the source.
+        self.completes: list[Histogram] = []
         self._host = host
         self._policy = policy or Policy()
         self._settings = settings
@@ -51,7 +57,7 @@ class EngineArm(Arm):
 
     def open(self) -> None:
         """Start the query."""
-        flow, self._sink, _ = flow_of(self.kind, self.panel.path, self.values, self._tasks)
+        flow, self._sink = flow_of(self.kind, self.panel.path, self.values, self._tasks, timed=self._timed)
         flow.validate()
         query = Query(flow, self._host(), self._policy, self._settings)
         self.query = query.start()
@@ -75,6 +81,19 @@ class EngineArm(Arm):
         return super().offer(per_s, seconds)
 
     def latencies(self, records: int) -> Histogram:
+        """Of each record the time from when it was due until the last of its items came to a sink."""
+        complete = self._complete(records)
+        if not self._timed:
+            return complete
+        self.completes.append(complete)
+        pairs = array("q")
+        for task, read in enumerate(self._times_read):
+            fresh = Path(times_path(self.panel.path, task)).read_bytes()[read:]
+            self._times_read[task] += len(fresh)
+            pairs.frombytes(fresh)
+        return last_came(self.name, pairs, records)
+
+    def _complete(self, records: int) -> Histogram:
         """Wait for the workers' reports; every root gives one latency."""
 
         def all_in() -> bool:

@@ -33,9 +33,11 @@ from .work import (
     EXCLAIM_STEPS,
     Values,
     exclaim,
+    exclaim_timed,
     keeper,
     read_values,
     split,
+    split_timed,
 )
 
 #: The sinks of this process by worker; the source of the same worker, in the same thread, has them write times down.
@@ -168,11 +170,6 @@ def count(state: int | None, word: str) -> tuple[int, int]:
     return made, made
 
 
-def split_timed(pair: tuple[str, int]) -> list[tuple[str, int]]:
-    """Split, each word with its sentence's due time."""
-    return [(word, pair[1]) for word in split(pair[0])]
-
-
 def count_timed(state: int | None, pair: tuple[str, int]) -> tuple[int, tuple[int, int]]:
     """One more of this word, with its due time."""
     made = (state or 0) + 1
@@ -214,11 +211,6 @@ def split_keyed(sentences: list[str]) -> list[tuple[str, None]]:
 def tuned(stream: Any) -> Any:
     """Split and key at once, count in batches."""
     return op.stateful_batch("count", op.flat_map_batch("split", stream, split_keyed), lambda _: Count())
-
-
-def exclaim_timed(pair: tuple[str, int]) -> tuple[str, int]:
-    """One step on the value, past its due time."""
-    return exclaim(pair[0]), pair[1]
 
 
 def dataflow(asked: Asked) -> Dataflow:

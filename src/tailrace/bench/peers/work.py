@@ -21,6 +21,16 @@ def exclaim(text: str) -> str:
     return text + "!"
 
 
+def split_timed(pair: tuple[str, int]) -> list[tuple[str, int]]:
+    """Split, each word with its sentence's due time."""
+    return [(word, pair[1]) for word in split(pair[0])]
+
+
+def exclaim_timed(pair: tuple[str, int]) -> tuple[str, int]:
+    """One step on the value, past its due time."""
+    return exclaim(pair[0]), pair[1]
+
+
 def keeper(kind: str) -> tuple[Callable[[Any], None], dict[str, int]]:
     """The sink function of a bench and what it fills: newest count of each word, or how often each string came."""
     counts: dict[str, int] = {}

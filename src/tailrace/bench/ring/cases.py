@@ -1,0 +1,76 @@
+"""What ``tailrace bench ring`` asks of each pair, for how long, and where the bars are. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+RING, UDS, TCP, ZMQ, NETTY = ARMS = ("ring", "uds", "tcp", "zmq", "netty")
+SIZES = {"100B": 100, "10KB": 10 << 10, "40KB": 40 << 10, "160KB": 160 << 10, "320KB": 320 << 10}
+#: The ring's share of the other's p50, at most; in every case.
+P50_BARS = {UDS: 0.85, TCP: 0.5, NETTY: 0.5}
+#: How many times the other's messages per second the ring carries, at least.
+FLOOD_BAR = 2.0
+#: TurboStream, section V: its ring's one-way latency is lower than Netty's by so much over these cases.
+PAPER = "45.64-99.30 % below Netty"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Messages of one size at one rate."""
+
+    size: str
+    per_s: int
+
+    @property
+    def name(self) -> str:
+        """As in ``40KB@3000/s``."""
+        return f"{self.size}@{self.per_s}/s"
+
+    @property
+    def bytes(self) -> int:
+        """The size of a message."""
+        return SIZES[self.size]
+
+
+LATENCY = (
+    *(Case(size, 100) for size in SIZES),
+    *(Case(size, per_s) for per_s in (1000, 3000) for size in ("100B", "10KB", "40KB")),
+)
+#: Sizes that are also sent as fast as it goes.
+FLOODS = ("100B", "10KB", "40KB")
+SWEEP, WORDCOUNT, STAGES = "sweep", "wordcount", "stages"
+NAMES = (*(case.name for case in LATENCY), *FLOODS, SWEEP, WORDCOUNT, STAGES)
+#: How many messages the ring of a sweep has room for.
+SWEEP_MESSAGES = (4, 16, 32, 64, 128, 256, 512)
+SWEEP_SIZES = ("100B", "10KB")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Times of one run."""
+
+    repeats: int = 5
+    #: Rate -> seconds for which it is offered, per repeat and arm.
+    offers_s: dict[int, float] = field(default_factory=lambda: {100: 4.0, 1000: 2.0, 3000: 2.0})
+    flood_s: float = 1.0
+    warm_s: float = 1.0
+    sweep_s: float = 0.5
+    sweep_repeats: int = 5
+    count_offer_s: float = 5.0
+    count_warm_s: float = 1.0
+    count_window_s: float = 4.0
+    stages_s: float = 4.0
+
+
+FULL = Plan()
+QUICK = Plan(
+    offers_s={100: 0.3, 1000: 0.2, 3000: 0.2},
+    flood_s=0.25,
+    warm_s=0.4,
+    sweep_s=0.1,
+    sweep_repeats=3,
+    count_offer_s=0.8,
+    count_warm_s=0.4,
+    count_window_s=0.8,
+    stages_s=0.4,
+)

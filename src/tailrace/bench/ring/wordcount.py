@@ -1,0 +1,79 @@
+"""The word count on four workers of one node, its tuples going by the ring, by Unix sockets and by TCP."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from tailrace.bench import plan as times
+from tailrace.bench.arms.engine import SETTINGS, EngineArm
+from tailrace.bench.contest import Contest
+from tailrace.bench.rows import make_row
+from tailrace.testing.processes import ProcessHost
+
+from .cases import RING, TCP, UDS, WORDCOUNT
+from .messages import turns
+
+if TYPE_CHECKING:
+    from tailrace.bench.pace import Pace
+    from tailrace.bench.rows import Row
+
+    from .cases import Plan
+
+WORKERS = 4
+PER_S = 10_000
+_ARMS = (RING, UDS, TCP)
+_MS_PER_NS = 1e-6
+#: The ring is ahead of both: less latency, more sentences.
+BAR = 1.0
+
+
+def planned_s(plan: Plan) -> float:
+    """About how long it takes."""
+    window_s = plan.count_warm_s + plan.count_window_s + times.WINDOW_EXTRA_S
+    offer_s = plan.count_offer_s + times.OFFER_EXTRA_S
+    return len(_ARMS) * (times.OPEN_S + plan.repeats * (window_s + offer_s))
+
+
+def rows(plan: Plan, pace: Pace) -> list[Row]:
+    """Three queries take turns, first at a rate, then saturated."""
+    values: dict[str, dict[str, list[float]]] = {
+        metric: {arm: [] for arm in _ARMS} for metric in ("p50_ms", "p99_ms", "sentences_per_s")
+    }
+    with Contest("wordcount", lambda text: pace.step(text, 0)) as contest:
+        pace.step(f"Starting three word counts on {WORKERS} workers each", len(_ARMS) * times.OPEN_S)
+        arms = {name: _open(contest, name) for name in _ARMS}
+        for arm in arms.values():
+            arm.saturate(plan.count_warm_s, plan.count_warm_s)
+        for name in turns(_ARMS, plan.repeats):
+            pace.step(f"Word count at {PER_S:,}/s over {name}", plan.count_offer_s + times.OFFER_EXTRA_S)
+            histogram = arms[name].offer(PER_S, plan.count_offer_s)
+            values["p50_ms"][name].append(histogram.percentile(0.5) * _MS_PER_NS)
+            values["p99_ms"][name].append(histogram.percentile(0.99) * _MS_PER_NS)
+        for name in turns(_ARMS, plan.repeats):
+            pace.step(f"Word count saturated over {name}", plan.count_warm_s + plan.count_window_s)
+            values["sentences_per_s"][name].append(arms[name].saturate(plan.count_warm_s, plan.count_window_s).per_s)
+        contest.finish()
+    return count_rows(values)
+
+
+def _open(contest: Contest, transport: str) -> EngineArm:
+    settings = dataclasses.replace(SETTINGS, transport=transport)
+    arm = EngineArm(transport, "wordcount", contest.folder, lambda: ProcessHost(WORKERS), settings=settings)
+    contest.open(arm)
+    return arm
+
+
+def count_rows(values: dict[str, dict[str, list[float]]]) -> list[Row]:
+    """The ring against the other two."""
+    found = []
+    for metric, each in values.items():
+        saturated = metric == "sentences_per_s"
+        found += [
+            make_row(
+                WORDCOUNT, metric, "sentences/s" if saturated else "ms", each[RING],
+                better="higher" if saturated else "lower", baseline=arm, base=each[arm], bar=BAR,
+            )
+            for arm in (UDS, TCP)
+        ]  # fmt: skip
+    return found

@@ -1,0 +1,192 @@
+"""One arm of a tail bench: a query with a policy, warmed, then watched for some windows of time, then ended.
+
+Arms of a case run one after the other, one query at a time, since all of them together would not fit on two cores;
+every other repeat runs them in the opposite order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import tempfile
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tailrace.bench import inside
+from tailrace.bench.rows import P999_SAMPLES_MIN, make_row, missing_row
+from tailrace.coordinator.query import Query
+from tailrace.metrics.histogram import Histogram
+from tailrace.spark.session import embedded, end_embedded, end_jvm
+from tailrace.testing.chaos import Knobs
+from tailrace.testing.processes import ProcessHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tailrace.bench.pace import Pace
+    from tailrace.bench.rows import Row
+    from tailrace.config import Policy, Settings
+    from tailrace.topology.graph import Topology
+
+WORKERS = 5
+OPEN_S = 2.5
+_MS_PER_NS = 1e-6
+_SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99}
+_P999 = "p999_ms"
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long an arm runs."""
+
+    repeats: int
+    warm_s: float
+    window_s: float
+    windows: int
+
+    @property
+    def arm_s(self) -> float:
+        """One arm of one repeat, with its opening."""
+        return OPEN_S + self.warm_s + self.windows * self.window_s
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario: its flow, and what is done to its workers."""
+
+    name: str
+    flow: Callable[[Knobs, int], Topology]
+    disturb: Callable[[Knobs, int], None]
+    #: What happens between the warm-up and the first window, if anything does.
+    midway: Callable[[Knobs], None] | None = None
+
+
+@dataclass
+class Measured:
+    """What one arm gave, over all repeats."""
+
+    windows: list[Histogram] = field(default_factory=list)
+    #: Replays per fresh root, of each repeat.
+    extra: list[float] = field(default_factory=list)
+    progress: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def pooled(self) -> Histogram:
+        """All windows as one."""
+        whole = Histogram()
+        for each in self.windows:
+            whole.merge(each)
+        return whole
+
+
+class Stage:
+    """Where arms run: workers on Spark, or as plain processes."""
+
+    def __init__(self, say: Callable[[str], None], *, spark: bool = True) -> None:
+        self._say = say
+        self._wanted = spark
+        self._spark: Any = None
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the stage
+
+    def host(self, settings: Settings) -> Any:
+        """A host for one query."""
+        if not self._wanted:
+            return ProcessHost(WORKERS)
+        from tailrace.spark.host import SparkHost  # noqa: PLC0415 - only where Spark is there
+
+        if self._spark is None:
+            self._say("Starting Spark")
+            logging.getLogger("py4j").setLevel(logging.CRITICAL)
+            self._spark = embedded(WORKERS + 1, self._log)
+            # PySpark's own handler cancels the jobs that host the workers: after Ctrl-C nothing could end in order.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        return SparkHost(self._spark, WORKERS, settings)
+
+    def close(self) -> None:
+        """End Spark, if it was started."""
+        if self._spark is not None:
+            end_embedded(self._spark)
+            end_jvm()
+        self._log.close()
+
+
+@contextlib.contextmanager
+def stage_of(pace: Pace, *, spark: bool) -> Iterator[Stage]:
+    """Run arms on a stage and end it, whatever comes."""
+    stage = Stage(lambda text: pace.step(text, 0), spark=spark)
+    try:
+        yield stage
+    finally:
+        stage.close()
+
+
+def run_case(
+    stage: Stage, case: Case, policies: Mapping[str, Policy], settings: Settings, times: Times, pace: Pace
+) -> dict[str, Measured]:
+    """Run all arms of a case in all repeats."""
+    found = {name: Measured() for name in policies}
+    for repeat in range(times.repeats):
+        for name in list(policies)[:: 1 if repeat % 2 == 0 else -1]:
+            pace.step(f"{case.name}, repeat {repeat + 1} of {times.repeats}: {name}", times.arm_s)
+            _run_arm(stage, case, policies[name], settings, times, repeat, found[name])
+    return found
+
+
+def _run_arm(
+    stage: Stage, case: Case, policy: Policy, settings: Settings, times: Times, seed: int, into: Measured
+) -> None:
+    with Knobs() as knobs:
+        query = Query(case.flow(knobs, seed), stage.host(settings), policy, settings).start()
+        try:
+            case.disturb(knobs, seed)
+            time.sleep(times.warm_s)
+            if case.midway is not None:
+                case.midway(knobs)
+            begun, before = query.lastProgress or {}, inside.latency_so_far(query)
+            for _ in range(times.windows):
+                time.sleep(times.window_s)
+                now = inside.latency_so_far(query)
+                into.windows.append(inside.since(before, now))
+                before = now
+            ended = query.lastProgress or {}
+            fresh = ended.get("read", 0) - begun.get("read", 0)
+            into.extra.append((ended.get("replays", 0) - begun.get("replays", 0)) / max(1, fresh))
+            into.progress = ended
+        finally:
+            query.stop(now=True)
+
+
+def tail_rows(
+    case: str,
+    ours: Measured,
+    base: Measured,
+    baseline: str,
+    bars: Mapping[str, float],
+    papers: Mapping[str, object] | None = None,
+) -> list[Row]:
+    """The percentiles of one arm against another's, window by window; p99.9 over all windows, if there are enough."""
+    rows = []
+    for metric, share in _SHARES.items():
+        values, against = (
+            [each.percentile(share) * _MS_PER_NS for each in arm.windows if len(each)] for arm in (ours, base)
+        )
+        rows.append(
+            make_row(
+                case, metric, "ms", values,
+                better="lower", baseline=baseline, base=against, bar=bars.get(metric), paper=(papers or {}).get(metric),
+            )
+        )  # fmt: skip
+    return [*rows, _p999(case, ours.pooled, base.pooled, baseline, bars.get(_P999))]
+
+
+def _p999(case: str, ours: Histogram, base: Histogram, baseline: str, bar: float | None) -> Row:
+    samples = min(len(ours), len(base))
+    if samples < P999_SAMPLES_MIN:
+        reason = f"{samples:,} samples; {P999_SAMPLES_MIN:,} are needed"
+        return missing_row(case, _P999, "ms", reason, "lower")
+    values = [each.percentile(0.999) * _MS_PER_NS for each in (ours, base)]
+    return make_row(
+        case, _P999, "ms", values[:1], better="lower", baseline=baseline, base=values[1:], bar=bar
+    )  # fmt: skip

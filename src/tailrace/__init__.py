@@ -14,7 +14,7 @@ from .connect.base import Reader, Records, Sink, Source
 from .coordinator.query import Query, QueryListener
 from .errors import TailraceError
 from .spark.session import spark_session
-from .start import start
+from .start import lookup, register, start
 from .topology.graph import Topology
 from .topology.groupings import direct
 from .topology.operators import DeadLetter, KeyedOperator, Operator, State, TaskContext
@@ -38,6 +38,8 @@ __all__ = [
     "Topology",
     "__version__",
     "direct",
+    "lookup",
+    "register",
     "sinks",
     "sources",
     "spark_session",

@@ -23,9 +23,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's monotonic clock."""
 
-    def now_ns(self) -> int:
-        """Return the monotonic time of this machine in nanoseconds."""
-        return time.monotonic_ns()
+    #: The monotonic time of this machine in nanoseconds; asked for many times per tuple, so nothing stands in between.
+    now_ns = staticmethod(time.monotonic_ns)
 
 
 class FakeClock:

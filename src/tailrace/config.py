@@ -19,11 +19,14 @@ T = TypeVar("T")
 KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
     "placement": ("round_robin", "stromax", "turbostream", "metis", "auto"),
     "sending": ("fifo",),
-    "inbox": ("per_task",),
-    "routing": ("even",),
-    "replay": ("off", "fixed"),
+    "inbox": ("per_task", "shared"),
+    "routing": ("even", "latency", "load_aware", "shortest_delay"),
+    "replay": ("off", "fixed", "adaptive"),
     "chaining": ("on", "off"),
 }
+
+#: Policies that may say more after a colon.
+_DETAILED = {("replay", "fixed"), ("inbox", "shared")}
 
 
 @dataclass(frozen=True)
@@ -32,16 +35,18 @@ class Policy:
 
     placement: str = "round_robin"
     sending: str = "fifo"
+    #: ``per_task``, ``shared`` (where that can be), or ``shared:NAME,...`` for the operators named and no others.
     inbox: str = "per_task"
     routing: str = "even"
-    #: ``off`` (nothing is tracked, nothing replayed) or ``fixed:SECONDS``.
+    #: ``off`` (nothing is tracked, nothing replayed), ``fixed:SECONDS`` or ``adaptive`` (what is late goes again).
     replay: str = "fixed:30s"
     chaining: str = "on"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             name, known = getattr(self, field.name), KNOWN_POLICIES[field.name]
-            if name not in known and not (field.name == "replay" and str(name).startswith("fixed:")):
+            kind, _, detail = str(name).partition(":")
+            if name not in known and not (detail and (field.name, kind) in _DETAILED):
                 raise ConfigError(
                     f"Policy {field.name} must be one of {', '.join(known)}; found {name!r}.",
                     nearest(str(name), known),
@@ -55,8 +60,13 @@ class Policy:
         return self.replay != "off"
 
     @property
+    def sharing(self) -> tuple[str, ...]:
+        """The operators for which a shared inbox was asked by name."""
+        return tuple(filter(None, self.inbox.partition(":")[2].split(",")))
+
+    @property
     def replay_timeout_s(self) -> float:
-        """Seconds after which an open root is sent again."""
+        """Seconds after which an open root is sent again; ``adaptive`` begins there and takes older ones for lost."""
         _, _, text = self.replay.partition(":")
         try:
             seconds = float((text or "30s").removesuffix("s"))
@@ -70,6 +80,13 @@ class Policy:
         return seconds
 
 
+#: Settings that are one of a few words.
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "transport": ("auto", "ring", "uds", "tcp"),
+    "ring_waiting": ("futex", "spin_then_futex", "busy"),
+}
+
+
 @dataclass(frozen=True)
 class Settings:
     """Sizes, intervals and limits; a queue, a frame and a retry each have one here."""
@@ -81,15 +98,27 @@ class Settings:
     #: Tuples that may wait behind one task for one destination before the task is held back.
     outbox_tuples: int = 4096
     #: Tuples per frame at most.
-    batch_max: int = 512
+    batch_max: int = 1024
     #: How long a tuple may wait for company while the worker is busy.
     flush_us: int = 1000
+    #: Shortest time between two messages of acks, so that a busy stream's acks travel together.
+    ack_pace_us: int = 500
+    #: Shortest time between two messages of credits where senders go by what receivers have finished.
+    credit_pace_us: int = 2000
+    #: Replays for lateness per fresh root, under ``replay='adaptive'``.
+    replay_budget: float = 0.03
+    #: Replays for lateness that a source task may save up.
+    replay_burst: int = 64
+    #: Divides the periods of adaptive policies (timeouts, weights): for short experiments.
+    haste: float = 1.0
     #: Bytes of one message between workers at most; checked before memory is taken.
     frame_bytes_max: int = 16 * 1024 * 1024
     #: Bytes of one worker's shared-memory inbox.
     ring_bytes: int = 4 * 1024 * 1024
     #: How workers of one node talk: ``auto`` takes the ring where it can be had, else Unix sockets.
     transport: str = "auto"
+    #: How a worker waits at its ring: ``futex`` sleeps, ``spin_then_futex`` looks first, ``busy`` takes a core.
+    ring_waiting: str = "futex"
     #: Time a task may hold the loop of its worker before it gets a thread of its own.
     handoff_ms: int = 20
     #: Time one turn of a task aims at; longer batches are cut.
@@ -116,8 +145,8 @@ class Settings:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name == "transport":
-                _check_transport(value)
+            if field.name in _CHOICES:
+                _check_choice(field.name, value)
             elif field.name == "metrics" or (field.name == "prometheus_port" and value == 0):
                 continue
             elif not _is_positive(value, whole=isinstance(field.default, int)):
@@ -134,11 +163,11 @@ def _is_positive(value: object, *, whole: bool) -> bool:
     return 0 < value < math.inf
 
 
-def _check_transport(value: object) -> None:
-    known = ("auto", "ring", "uds", "tcp")
+def _check_choice(name: str, value: object) -> None:
+    known = _CHOICES[name]
     if value not in known:
         raise ConfigError(
-            f"Setting transport must be one of {', '.join(known)}; found {value!r}.", nearest(str(value), known)
+            f"Setting {name} must be one of {', '.join(known)}; found {value!r}.", nearest(str(value), known)
         )
 
 

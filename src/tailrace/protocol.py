@@ -100,6 +100,12 @@ class Report(msgspec.Struct, tag=True):
     marks: dict[int, int]
 
 
+class Marks(msgspec.Struct, tag=True):
+    """Worker: below these offsets everything is complete; between reports, for sources that someone waits for."""
+
+    marks: dict[int, int]
+
+
 class TaskDone(msgspec.Struct, tag=True):
     """Worker: a task has seen the end of all its input and is closed."""
 
@@ -139,6 +145,21 @@ class Taken(msgspec.Struct, tag=True):
     serial: int
 
 
+class Weights(msgspec.Struct, tag=True):
+    """Coordinator: this is how the edge's tasks share its traffic, or how fast they are, as its routing rule has it."""
+
+    edge: int
+    weights: list[float]
+
+
+class Refresh(msgspec.Struct, tag=True):
+    """Coordinator: a lookup table has new rows, pickled."""
+
+    lookup: str
+    version: int
+    table: bytes
+
+
 class Drain(msgspec.Struct, tag=True):
     """Coordinator: read nothing more, finish what is open."""
 
@@ -147,8 +168,8 @@ class Stop(msgspec.Struct, tag=True):
     """Coordinator: end now."""
 
 
-FromWorker = Register | Deployed | PeerSeen | Report | TaskDone | Failure | LogLine | Collected
-FromCoordinator = Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Drain | Stop
+FromWorker = Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | LogLine | Collected
+FromCoordinator = Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Refresh | Drain | Stop
 
 encode = msgspec.msgpack.Encoder().encode
 decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode

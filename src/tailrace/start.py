@@ -5,10 +5,80 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .config import Policy, Settings
+from .connect.arrow import need_arrow
+from .connect.lookup import ROWS_MAX, make_lookup
 from .coordinator.query import Query
+from .topology import graph
 
 if TYPE_CHECKING:
+    from .connect.lookup import Lookup
+    from .spark.feeding import Feeds
+    from .spark.host import SparkHost
     from .topology.graph import Topology
+
+
+def register(spark: Any) -> None:
+    """Make ``format("tailrace")`` known to a session; ``tr.start`` does it for topologies that write tables."""
+    need_arrow()
+    from .spark.checks import context_of  # noqa: PLC0415 - only where Spark is used
+    from .spark.datasource import register as register_source  # noqa: PLC0415
+
+    context_of(spark)
+    register_source(spark)
+
+
+def lookup(
+    df: Any,
+    key: str | tuple[str, ...],
+    *,
+    value: str | None = None,
+    refresh_s: float | None = None,
+    rows_max: int = ROWS_MAX,
+) -> Lookup:
+    """Make a lookup table of a static DataFrame, for functions of operators to read like a dict.
+
+    ``table[key]`` and ``table.get(key)`` give the row as a dict, or the column ``value`` of it. With ``refresh_s`` it
+    is collected anew so often; give a function that makes the DataFrame where new files are to be found.
+    """
+    return make_lookup(df, key, value=value, refresh_s=refresh_s, rows_max=rows_max)
+
+
+def _writes_tables(flow: Topology) -> bool:
+    return any(spec.kind == "sink" and getattr(spec.fn, "label", "") == "table" for spec in flow.operators.values())
+
+
+def _frames(flow: Topology) -> list[Any]:
+    """The DataFrame sources of a topology; only those need Arrow and the rest of the DataFrame side."""
+    labels = {getattr(spec.fn, "label", "") for spec in flow.operators.values()}
+    if not labels & {"dataframe", "table"}:
+        return []
+    from .spark.feeding import dataframes_of, decide_commits  # noqa: PLC0415
+    from .spark.frames import check_frame  # noqa: PLC0415
+
+    decide_commits(flow)
+    found = list(dataframes_of(flow).values())
+    for source in found:
+        check_frame(source.df)
+    return found
+
+
+def _feeds(spark: Any, flow: Topology, fed: list[Any], settings: Settings, host: SparkHost) -> Feeds:
+    from .spark.feeding import Feeds  # noqa: PLC0415
+    from .spark.frames import prepare  # noqa: PLC0415
+
+    for source in fed:
+        prepare(source, spark)
+    return Feeds(spark, flow, settings, (host.driver_host, host.bind_host))
+
+
+def _apply(flow: Topology, df: Any, **how: Any) -> Any:
+    need_arrow()
+    from .spark.applying import apply  # noqa: PLC0415 - only with pyarrow and Spark
+
+    return apply(start, flow, df, **how)
+
+
+graph.applier = _apply
 
 
 def start(
@@ -27,10 +97,14 @@ def start(
     flow.validate()
     policy, settings = policy or Policy(), settings or Settings()
     from .spark.host import SparkHost  # noqa: PLC0415 - only here, so that drawing a topology needs no Spark
+    from .spark.refreshing import Refresher, lookups_of  # noqa: PLC0415
     from .spark.session import check_java, default_workers, embedded, end_embedded  # noqa: PLC0415
 
     workers = workers or default_workers()
     check_java()
+    fed = _frames(flow)
+    if spark is None and fed:
+        spark = fed[0].df.sparkSession
     own = None
     if spark is None:
         from pyspark.sql import SparkSession  # noqa: PLC0415
@@ -40,7 +114,16 @@ def start(
             spark = own = embedded(workers)
     query = None
     try:
-        query = Query(flow, SparkHost(spark, workers, settings), policy, settings)
+        if _writes_tables(flow):
+            register(spark)
+        lookups = lookups_of(flow)
+        host = SparkHost(spark, workers, settings, beside=1 if fed or lookups else 0)
+        feeds = _feeds(spark, flow, fed, settings, host) if fed else None
+        query = Query(flow, host, policy, settings)
+        if feeds is not None:
+            feeds.join(query)
+        if lookups:
+            query.accompany(Refresher(lookups))
         if own is not None:
             query.on_end(lambda: end_embedded(own))
         return query.start()

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+import time
 
 import pytest
 from tests.chaos.hosts import OneByProxy, TwoOfASlot
@@ -63,12 +64,27 @@ def test_counts_are_exact_when_a_worker_without_state_is_killed():
     assert query.lastProgress["replays"] > 0
 
 
+def _write_at_once(path, pid):
+    """Nobody may see the file before its content is there."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(str(pid))
+    draft.rename(path)
+
+
 def test_none_of_a_stopped_workers_frames_is_accepted_when_it_goes_on(tmp_path):
-    """The zombie wakes with a full inbox and sends on what it finds there, before it notices that its lease is over.
+    """The zombie wakes inside user code, with a full inbox, and sends what it gives before it notices its lease is over.
 
     Its tuples carry its pid. The stage behind it has no guard that would drop them, and notes any that get in.
     """
-    woken, accepted = tmp_path / "woken", tmp_path / "accepted"
+    held, inside, woken, accepted = (tmp_path / name for name in ("held", "inside", "woken", "accepted"))
+
+    def first(value):
+        pid = os.getpid()
+        if held.exists() and held.read_text() == str(pid):
+            inside.touch()
+            while not woken.exists():
+                time.sleep(0.01)
+        return pid, value
 
     def note(pair):
         pid, value = pair
@@ -78,20 +94,22 @@ def test_none_of_a_stopped_workers_frames_is_accepted_when_it_goes_on(tmp_path):
 
     flow, out = tr.Topology("zombie"), tr.sinks.collect()
     numbers = flow.source(tr.sources.rate(3000), name="numbers")
-    numbers.shuffle().map(lambda v: (os.getpid(), v), name="first").shuffle().map(note, name="second").shuffle().sink(
-        out
-    )
+    numbers.shuffle().map(first, name="first").shuffle().map(note, name="second").shuffle().sink(out)
+    # The loop waits for the held function, and what a round gives goes out in that round.
+    settings = tr.Settings(lease_s=1.0, handoff_ms=600_000, flush_us=1, **QUICK)
     host = TwoOfASlot(4)
-    with ending(Query(flow, host, tr.Policy(), tr.Settings(lease_s=1.0, **QUICK)).start()) as query:
+    with ending(Query(flow, host, tr.Policy(), settings).start()) as query:
         slot = slot_of(query, 1)
         until(lambda: completed(query) > 500, "progress", query)
+        _write_at_once(held, pids(query)[slot])
+        until(inside.exists, "the worker in its function", query)
         os.kill(pids(query)[slot], signal.SIGSTOP)
         full = query.lastProgress["stages"][0]["read"] + 4000
         until(lambda: query.lastProgress["stages"][0]["read"] > full, "an inbox that fills up", query)
         zombie = host.start_another(slot)
         until(lambda: query._brain.restarts == 1 and all_open(query), "a successor", query)
         before = refused(query)
-        woken.write_text(str(zombie.pid))
+        _write_at_once(woken, zombie.pid)
         os.kill(zombie.pid, signal.SIGCONT)
         until(lambda: zombie.exitcode is not None, "the zombie's end", query)
         until(lambda: refused(query) > before, "frames of the zombie", query)

@@ -78,3 +78,10 @@ def test_the_transport_is_one_of_a_few():
         Settings(transport="rings")
     for name in ("auto", "ring", "uds", "tcp"):
         assert Settings(transport=name).transport == name
+
+
+def test_the_waiting_at_the_ring_is_one_of_a_few():
+    with pytest.raises(ConfigError, match="ring_waiting must be one of futex, spin_then_futex, busy"):
+        Settings(ring_waiting="spin")
+    for name in ("futex", "spin_then_futex", "busy"):
+        assert Settings(ring_waiting=name).ring_waiting == name

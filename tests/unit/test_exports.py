@@ -30,13 +30,15 @@ PUBLIC = {
         "Topology",
         "__version__",
         "direct",
+        "lookup",
+        "register",
         "sinks",
         "sources",
         "spark_session",
         "start",
     },
-    "tailrace.connect.sources": {"items", "lines", "rate", "socket"},
-    "tailrace.connect.sinks": {"Collect", "collect", "console", "discard", "function", "json_lines"},
+    "tailrace.connect.sources": {"dataframe", "items", "lines", "rate", "socket"},
+    "tailrace.connect.sinks": {"Collect", "collect", "console", "discard", "function", "json_lines", "table"},
 }
 
 

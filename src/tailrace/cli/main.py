@@ -114,6 +114,14 @@ def bench(ctx: typer.Context) -> None:
 
 
 @app.command(context_settings=_HANDED_OVER)
+def simulate(ctx: typer.Context) -> None:
+    """Try policies in scenarios on a virtual clock."""
+    from tailrace.simulate.cli import simulate as run_scenario  # noqa: PLC0415
+
+    _hand_over("simulate", run_scenario, ctx.args)
+
+
+@app.command(context_settings=_HANDED_OVER)
 def lever(ctx: typer.Context) -> None:
     """Look into Structured Streaming queries: who straggles, and why."""
     from tailrace.lever.cli import app as lever_app  # noqa: PLC0415

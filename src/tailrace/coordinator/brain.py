@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tailrace import protocol
+from tailrace.connect.errors import MissingColumnError, NullValueError, WrongSchemaError
 from tailrace.routing.fixed import RouteError
 from tailrace.transport import codec
 from tailrace.version import __version__
 from tailrace.worker.errors import OperatorError
 
 from . import errors
-from .deployment import place_tasks
+from .balancing import Balancing
+from .deployment import check_sharing, place_tasks
 from .progress import ProgressBook
 
 if TYPE_CHECKING:
@@ -55,12 +57,14 @@ class CoordinatorBrain:
     """One query's coordinator."""
 
     def __init__(self, query_id: str, program: Program, workers: int, partitions: list[list[Any]], python: str) -> None:
+        check_sharing(program.plan, program.policy)
         self.state = "registering"
         self.error: Exception | None = None
         self.out: deque[tuple[int, protocol.FromCoordinator]] = deque()
         self.members: dict[int, Member] = {}
         self.placement: list[list[int]] = []
         self.book = ProgressBook(program.plan, program.settings.progress_kept)
+        self.balancing = Balancing(program)
         self.received: deque[tuple[str, Any]] = deque()
         self.logs: deque[protocol.LogLine] = deque(maxlen=1000)
         self.restarts = 0
@@ -69,7 +73,7 @@ class CoordinatorBrain:
         self._query_id = query_id
         self._program = program
         self._workers = workers
-        self._partitions = partitions
+        self.partitions = partitions
         self._python = python
         self._marks: dict[int, int] = {}
         self._tasks_done: set[tuple[int, int]] = set()
@@ -97,9 +101,11 @@ class CoordinatorBrain:
                 self._peer_seen(slot, message, now_ns)
             case protocol.Report(snapshot=snapshot, marks=marks):
                 member.snapshot = snapshot
+                self.balancing.take(slot, snapshot)
                 self.book.take(slot, snapshot)
-                for partition, offset in marks.items():
-                    self._marks[partition] = max(offset, self._marks.get(partition, 0))
+                self._take_marks(marks)
+            case protocol.Marks(marks=marks):
+                self._take_marks(marks)
             case protocol.TaskDone(stage=stage, task=task):
                 self._tasks_done.add((stage, task))
                 if self._tasks_done == self._tasks_all:
@@ -111,6 +117,15 @@ class CoordinatorBrain:
             case protocol.Collected():
                 self._receive(message)
                 self._tell(member, protocol.Taken(message.serial))
+
+    def _take_marks(self, marks: dict[int, int]) -> None:
+        for partition, offset in marks.items():
+            self._marks[partition] = max(offset, self._marks.get(partition, 0))
+
+    @property
+    def marks(self) -> dict[int, int]:
+        """Per partition the offset below which everything is complete."""
+        return self._marks
 
     def _receive(self, message: protocol.Collected) -> None:
         try:
@@ -193,7 +208,7 @@ class CoordinatorBrain:
             program=codec.dumps_by_value(self._program),
             placement=self.placement,
             peers=[member.peer for member in self.members.values()],
-            partitions=[[*row, self._marks.get(row[0], 0)] for row in self._partitions],
+            partitions=[[*row, self._marks.get(row[0], 0)] for row in self.partitions],
             marks=self._marks,
         )
 
@@ -209,6 +224,8 @@ class CoordinatorBrain:
                     each.heard_ns = member.heard_ns  # from now on they report
                 self._tell_all(protocol.Go())
         else:
+            for edge, balance in self.balancing.balances.items():
+                self._tell(member, protocol.Weights(edge, list(balance.weights)))
             self._tell(member, protocol.Go())
             self._tell_all(protocol.Resume(slot), besides=slot)
         if self._draining_since_ns is not None:
@@ -250,7 +267,17 @@ class CoordinatorBrain:
         if self.state == "running" and self._progress_due(now_ns):
             self._progress_ns = now_ns
             self.book.close_period(now_ns, self)
+        if self.state == "running":
+            self._balance(now_ns)
         self._check_limits(now_ns)
+
+    def _balance(self, now_ns: int) -> None:
+        """Tell the senders of an edge when its weights have changed."""
+        for edge in self.balancing.adjust(now_ns, {slot for slot, member in self.members.items() if member.open}):
+            weights = protocol.Weights(edge.id, list(self.balancing.balances[edge.id].weights))
+            for slot in sorted(set(self.placement[edge.src_stage])):
+                if self.members[slot].deployed:
+                    self._tell(self.members[slot], weights)
 
     def _progress_due(self, now_ns: int) -> bool:
         """Once everyone has reported, so that rates do not flicker; at the latest after two periods."""
@@ -327,6 +354,10 @@ class CoordinatorBrain:
             self.state = "ended"
             self._tell_all(protocol.Stop(), only_deployed=False)
 
+    def tell_all(self, message: protocol.FromCoordinator) -> None:
+        """Tell every worker that runs."""
+        self._tell_all(message)
+
     def _tell(self, member: Member, message: protocol.FromCoordinator) -> None:
         self.out.append((member.connection, message))
 
@@ -343,5 +374,8 @@ class CoordinatorBrain:
 
 def _rebuilt(failure: protocol.Failure) -> Exception:
     """Make a worker's error anew on the driver, under its own name where that is one of ours."""
-    kinds: dict[str, type[TailraceError]] = {"OperatorError": OperatorError, "RouteError": RouteError}
+    named: tuple[type[TailraceError], ...] = (
+        OperatorError, RouteError, WrongSchemaError, MissingColumnError, NullValueError,
+    )  # fmt: skip
+    kinds = {each.__name__: each for each in named}
     return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

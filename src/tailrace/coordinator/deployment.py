@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import PARTITIONS_MAX
+from tailrace.errors import nearest
 from tailrace.placement import by_name
 from tailrace.placement.model import Node, Stream, TaskEdge, TaskGraph, TaskVertex
+from tailrace.receiving.shared import SharedQueueError, check_may_share
 
 from .errors import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tailrace.config import Policy
     from tailrace.topology.plan import Plan
 
 
@@ -44,6 +47,19 @@ def place_tasks(plan: Plan, policy: str, hosts: Mapping[int, str]) -> list[list[
         node, worker = assignment.place_of(vertex.id)
         placed[int(vertex.operator)][vertex.index] = by_host[node][worker]
     return placed
+
+
+def check_sharing(plan: Plan, policy: Policy) -> None:
+    """Refuse a shared inbox that was asked for by name where there can be none."""
+    heads = {stage.head.name: stage for stage in plan.stages}
+    for name in policy.sharing:
+        if name not in heads:
+            raise SharedQueueError(
+                f"A shared inbox was asked for in front of {name!r}; the operators with an inbox are "
+                f"{', '.join(repr(each.head.name) for each in plan.stages if not each.is_source)}.",
+                nearest(name, heads),
+            )
+        check_may_share(heads[name], tuple(plan.inputs[heads[name].id]))
 
 
 def deal_partitions(plan: Plan) -> list[list[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tailrace.protocol import Peer
     from tailrace.worker.build import Program
 
     from .brain import CoordinatorBrain
@@ -23,13 +24,38 @@ def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
         for edge in program.plan.outputs[stage.id]:
             target = program.plan.stages[edge.dst_stage].head.name
             lines.append(f"    {edge.src} -> {target} ({edge.grouping})")
+    lines += _decisions(brain)
     lines += ["", "Workers"]
     for slot, member in sorted(brain.members.items()):
         peer = member.peer
-        within = "ring" if peer.ring else f"Unix socket ({peer.why_no_ring})" if peer.uds else "TCP"
+        within = _within(program, peer)
         state = "open" if member.open else "registered" if member.alive else "lost"
         lines.append(
             f"  {slot}: {state}, attempt {member.attempt}, executor {member.register.executor}, host {peer.host}, "
             f"pid {member.register.pid}; within its node: {within}, else TCP"
         )
     return "\n".join(lines)
+
+
+def _decisions(brain: CoordinatorBrain) -> list[str]:
+    """What policies decide at run time, and why."""
+    found = [
+        f"  {row['edge']} ({row['routing']}): {', '.join(f'{weight:.3f}' for weight in row['weights'])}; {row['why']}"
+        for row in brain.balancing.rows()
+    ]
+    if found:
+        found = ["", "Weights of tasks", *found]
+    late = [row for row in (brain.book.recent[-1]["tasks"] if brain.book.recent else []) if "replayTimeout_ms" in row]
+    if late:
+        found += ["", "Sent again when late"]
+    for row in late:
+        found.append(f"  {' + '.join(row['operators'])}[{row['task']}]: after {row['replayTimeout_ms']:,.1f} ms")
+    return found
+
+
+def _within(program: Program, peer: Peer) -> str:
+    """How others on a worker's node reach it, and why not by the ring."""
+    if peer.ring:
+        return "ring"
+    way = "Unix socket" if peer.uds and program.settings.transport != "tcp" else "TCP"
+    return f"{way} ({peer.why_no_ring})" if peer.why_no_ring else way

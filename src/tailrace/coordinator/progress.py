@@ -87,6 +87,7 @@ class ProgressBook:
                 "tasks": tasks,
                 "edges": self._edge_rows(),
                 "nodes": self._nodes(brain),
+                "balancing": brain.balancing.rows(),
             }
         )
         self._latency_period = Histogram()
@@ -163,6 +164,8 @@ class ProgressBook:
                     "inbox": row.get("inbox", 0),
                     "outbox": row.get("outbox", 0),
                 }
+                if "timeout_ns" in row:
+                    shown["replayTimeout_ms"] = round(row["timeout_ns"] / 1e6, 3)
                 if key in self._task_latency:
                     shown["latency"] = percentiles(self._task_latency[key])
                 found.append(shown)

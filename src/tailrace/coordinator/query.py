@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace.config import Policy, Settings
+    from tailrace.protocol import FromCoordinator
     from tailrace.topology.graph import Topology
 
 _log = logging.getLogger("tailrace")
@@ -62,6 +63,26 @@ class Host(Protocol):
 
     def describe(self) -> str:
         """One line on what hosts the workers."""
+        ...
+
+
+class Companion(Protocol):
+    """Something that lives and ends with a query: what feeds it from outside, or refreshes what it reads."""
+
+    def running(self, query: Query) -> None:
+        """The query's workers are open; called once, before ``start`` returns."""
+        ...
+
+    def attend(self, marks: dict[int, int]) -> None:
+        """Several times a second: below these offsets everything is complete, and sinks have what came of it."""
+        ...
+
+    def stopping(self) -> None:
+        """The query is about to stop."""
+        ...
+
+    def ended(self) -> None:
+        """The query has ended and its workers are gone."""
         ...
 
 
@@ -101,6 +122,7 @@ class Query:
         self._was_running = False
         self._finished = threading.Event()
         self._on_end: list[Callable[[], None]] = []
+        self._companions: list[Companion] = []
 
     # -- starting ------------------------------------------------------------------------------------------------
 
@@ -121,6 +143,8 @@ class Query:
         threading.Thread(target=self._finish_when_ended, name="tailrace-query", daemon=True).start()
         while not self._finished.wait(0.02):
             if self._brain.started:
+                for companion in self._companions:
+                    companion.running(self)
                 return self
         if self._brain.error is not None and not self._brain.started:
             raise self._brain.error
@@ -147,10 +171,43 @@ class Query:
         # Workers that never opened have nothing to finish.
         self._host.stop(_HOST_STOP_S if self._was_running else _HOST_ABORT_S)
         self._hand_to_sinks()
+        for companion in self._companions:
+            companion.ended()
+        for sink in self._sinks.values():
+            self._let(sink.finish, self._brain.error)
         for action in self._on_end:
             action()
         self._tell_listeners(lambda listener: listener.onQueryTerminated(self, self._brain.error))
         self._finished.set()
+
+    def accompany(self, companion: Companion) -> None:
+        """Let something live and end with this query."""
+        self._companions.append(companion)
+
+    def partitions_of(self, operator: str) -> dict[str, int]:
+        """The numbers of a source's partitions, by name."""
+        return {
+            name: number
+            for number, stage, _, name in self._brain.partitions
+            if self._program.plan.stages[stage].head.name == operator
+        }
+
+    def fail(self, error: Exception) -> None:
+        """End the query because of an error from outside; the first one counts."""
+        self._loop.ask(lambda brain, _: brain.fail(error))
+
+    def tell_workers(self, message: FromCoordinator) -> None:
+        """Send a message to every worker."""
+        self._loop.ask(lambda brain, _: brain.tell_all(message))
+
+    def _let(self, act: Callable[..., None], *args: Any) -> None:
+        """Call a user's sink; what it raises ends the query."""
+        try:
+            act(*args)
+        except Exception as error:  # noqa: BLE001 - a user's sink may raise anything
+            self._loop.ask(lambda brain, _, error=error: brain.fail(error))  # type: ignore[misc]
+            if self._brain.error is None:
+                self._brain.error = error
 
     def on_end(self, action: Callable[[], None]) -> None:
         """Do something after the query has ended and its workers are gone."""
@@ -160,12 +217,17 @@ class Query:
         failure = self._host.failure()
         if failure is not None and self._brain.state != "ended":
             self._loop.ask(lambda brain, _: brain.fail(failure))
+        marks = dict(self._brain.marks)  # before sinks get what came of them
         while self._brain.logs:
             line = self._brain.logs.popleft()
             logging.getLogger(f"tailrace.operator.{line.operator}").log(
                 line.level, "[task %d] %s", line.task, line.text
             )
         self._hand_to_sinks()
+        for sink in self._sinks.values():
+            self._let(sink.attend)
+        for companion in self._companions:
+            companion.attend(marks)
         if not self._was_running and self._brain.started:
             self._was_running = True
             self._tell_listeners(lambda listener: listener.onQueryStarted(self))
@@ -186,10 +248,7 @@ class Query:
         """Give the user's own sink objects what their tasks sent to the driver."""
         while self._brain.received:
             operator, values = self._brain.received.popleft()
-            try:
-                self._sinks[operator].receive(values)
-            except Exception as error:  # noqa: BLE001 - a user's sink may raise anything
-                self._loop.ask(lambda brain, _, error=error: brain.fail(error))  # type: ignore[misc]
+            self._let(self._sinks[operator].receive, values)
 
     # -- PySpark's habits ----------------------------------------------------------------------------------------
 
@@ -251,6 +310,8 @@ class Query:
 
     def stop(self, *, now: bool = False) -> None:
         """Read nothing more, finish what is open and end; with ``now=True`` end at once. Waits for the end."""
+        for companion in self._companions:
+            companion.stopping()
         self._loop.ask(lambda brain, now_ns: brain.stop_now() if now else brain.drain(now_ns))
         self._finished.wait(self._program.settings.drain_timeout_s + 2 * _HOST_STOP_S)
         if not now and self._brain.error is not None:

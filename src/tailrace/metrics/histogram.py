@@ -46,11 +46,11 @@ class Histogram:
 
     def add_many(self, value: int, count: int) -> None:
         """Count one value in so many times."""
-        single: dict[int, int] = {}
-        count_buckets(single, [value])
-        for bucket in single:
-            self.counts[bucket] = self.counts.get(bucket, 0) + count
-        self.total += max(value, 0) * count
+        value = max(value, 0)
+        shift = value.bit_length() - _SUB_BITS - 1
+        bucket = (shift << _SUB_BITS) + (value >> shift) if shift > 0 else value
+        self.counts[bucket] = self.counts.get(bucket, 0) + count
+        self.total += value * count
         self.most = max(self.most, value)
 
     def as_dict(self) -> dict[str, object]:

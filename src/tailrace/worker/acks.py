@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.batch import OFFSET_BITS
+from tailrace.hot import by_partition, survey
 
 if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterable
+
     from .floor import Floor
     from .task import Task
 
-Acks = tuple[list[int], list[int], list[int]]
+#: Acks that wait for no others.
+_ACKS_NOW = 1024
 
 
 class Acknowledger:
@@ -28,57 +33,62 @@ class Acknowledger:
         #: The slot that hosts the source of each partition.
         self._owner = {row[0]: placement[row[1]][row[2]] for row in partitions}
         self._source_of = {partition: source for _, source in floor.sources for partition in source.readers}
-        self._oldest_ns = 0
+        self._gone_ns = 0
+        self._pace_ns = floor.program.settings.ack_pace_us * 1000
         self._lock = threading.Lock()
         self._sent = self._taken = 0
         self._sent_by: dict[tuple[str, int], int] = {}
-        self._until_taken: deque[tuple[int, Acks]] = deque()
+        self._until_taken: deque[tuple[int, array[int]]] = deque()
 
-    def arrived(self, roots: list[int], incs: list[int], xors: list[int], now_ns: int) -> None:
+    def arrived(self, heads: array[int], now_ns: int) -> None:
         """Enter acks into the ledgers of this worker's sources."""
         sources = self._floor.sources
         if len(sources) == 1:
             source = sources[0][1]
-            source.latencies.add(source.ledger.acks(roots, incs, xors, now_ns))
+            source.latencies.add(source.ledger.acks(heads, now_ns))
             return
-        for root, inc, xor in zip(roots, incs, xors, strict=True):
-            found = self._source_of.get(root >> OFFSET_BITS)
+        for partition, part in _by_partition(heads):
+            found = self._source_of.get(partition)
             if found is not None:
-                found.latencies.add(found.ledger.acks([root], [inc], [xor], now_ns))
+                found.latencies.add(found.ledger.acks(part, now_ns))
 
-    def ack(self, task: Task, roots: list[int], incs: list[int], xors: list[int]) -> None:
+    def ack(self, task: Task, heads: array[int]) -> None:
         """Acknowledge a task's input; where the task sends to the driver, once that is safe there."""
         if self._sent > self._taken:
             sent = max(self._sent_by.get((spec.name, task.index), 0) for spec in task.stage.operators)
             if sent > self._taken:
                 # Under the newest serial of all, so that the queue stays in order.
-                self._until_taken.append((self._sent, (roots, incs, xors)))
+                self._until_taken.append((self._sent, heads))
                 return
-        self._send(roots, incs, xors)
+        self._send(heads)
 
-    def _send(self, roots: list[int], incs: list[int], xors: list[int]) -> None:
-        low, high = min(roots) >> OFFSET_BITS, max(roots) >> OFFSET_BITS
-        if low == high:
-            self._send_to(self._owner.get(low), roots, incs, xors)
-            return
-        for root, inc, xor in zip(roots, incs, xors, strict=True):
-            self._send_to(self._owner.get(root >> OFFSET_BITS), [root], [inc], [xor])
+    def _send(self, heads: array[int]) -> None:
+        for partition, part in _by_partition(heads):
+            slot = self._owner.get(partition)
+            if slot is not None:  # else it hangs on no root
+                self._send_to(slot, part)
 
-    def _send_to(self, slot: int | None, roots: list[int], incs: list[int], xors: list[int]) -> None:
-        if slot is None:
-            return  # hangs on no root
-        now_ns = self._floor.clock.now_ns()
+    def _send_to(self, slot: int, heads: array[int]) -> None:
         if slot == self._floor.slot:
-            self.arrived(roots, incs, xors, now_ns)
-            return
-        if not self._floor.post.acks_waiting:
-            self._oldest_ns = now_ns
-        self._floor.post.ack(slot, roots, incs, xors)
+            self.arrived(heads, self._floor.clock.now_ns())
+        else:
+            self._floor.post.ack(slot, heads)
 
-    def due(self, now_ns: int, *, idle: bool, limit_ns: int, limit: int) -> bool:
-        """Whether waiting acks should go now."""
+    def due(self, now_ns: int) -> bool:
+        """Whether waiting acks should go now, and if so, note that they do.
+
+        The first after a pause goes at once; those behind it gather, because each message wakes a worker that has
+        better things to do, and nobody waits for them but the ledger.
+        """
         waiting = self._floor.post.acks_waiting
-        return bool(waiting) and (idle or waiting >= limit or now_ns - self._oldest_ns >= limit_ns)
+        if not waiting or (waiting < _ACKS_NOW and now_ns - self._gone_ns < self._pace_ns):
+            return False
+        self._gone_ns = now_ns
+        return True
+
+    def wait_ns(self, now_ns: int) -> int | None:
+        """How long waiting acks still gather; None when there are none."""
+        return max(0, self._gone_ns + self._pace_ns - now_ns) if self._floor.post.acks_waiting else None
 
     def to_driver(self, operator: str, task: int, values: bytes) -> None:
         """Send a sink's values to the driver; any thread may call it."""
@@ -91,4 +101,12 @@ class Acknowledger:
         """The driver has everything up to this serial: what waited for that is acknowledged."""
         self._taken = serial
         while self._until_taken and self._until_taken[0][0] <= serial:
-            self._send(*self._until_taken.popleft()[1])
+            self._send(self._until_taken.popleft()[1])
+
+
+def _by_partition(heads: array[int]) -> Iterable[tuple[int, array[int]]]:
+    """Divide heads by the partition of their roots; often all are of one."""
+    low, high, _ = survey(heads)
+    if low >> OFFSET_BITS == high >> OFFSET_BITS:
+        return ((low >> OFFSET_BITS, heads),)
+    return by_partition(heads).items()

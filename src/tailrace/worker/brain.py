@@ -8,7 +8,8 @@ The loop (real or simulated) feeds it and carries out what it says:
     flush()           send what waits; ``send(slot, bytes)`` was passed in and says whether there was room
     wait_us()         how long the loop may sleep
 
-Its parts: ``delivery`` moves tuples, ``scheduling`` picks work, ``settling`` takes results in, ``acks`` acknowledges.
+Its parts: ``delivery`` moves tuples, ``scheduling`` picks work, ``settling`` takes results in, ``acks`` acknowledges,
+``late`` sends again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from tailrace import protocol
+from tailrace.connect import lookup
+from tailrace.connect.errors import SchemaError
 from tailrace.routing.fixed import RouteError
 from tailrace.transport import codec, wire
 
@@ -26,6 +29,7 @@ from .build import Site
 from .delivery import Delivery
 from .errors import OperatorError, operator_error, user_stack
 from .floor import Floor
+from .late import LateRoots
 from .scheduling import IDLE_US, Scheduler
 from .settling import Settling
 from .snapshot import take_snapshot
@@ -37,10 +41,11 @@ if TYPE_CHECKING:
     from tailrace.topology.operators import OperatorSpec, TaskContext
 
     from .build import Program
-    from .task import Task, Work
+    from .task import SourceSide, Task, Work
 
 _NS_PER_S = 1_000_000_000
-_REPLAYS_PER_CHECK = 256
+#: How often the coordinator is told what is complete of sources that someone waits for.
+_MARKS_NS = 10_000_000
 
 
 class WorkerBrain:
@@ -67,7 +72,12 @@ class WorkerBrain:
         self._floor: Floor | None = None
         self._running = False
         self._next_report_ns = 0
-        self._next_replay_ns = 0
+        self._next_marks_ns = 0
+        #: Sources of whose progress the coordinator hears between reports.
+        self._prompt: list[SourceSide] = []
+        self._late: LateRoots | None = None
+        self._measures = True
+        self._marks_told: dict[int, int] = {}
 
     @property
     def tasks(self) -> list[Task]:
@@ -98,6 +108,12 @@ class WorkerBrain:
                 self._beat(marks)
             case protocol.Taken(serial=serial):
                 self._acks.taken(serial)
+            case protocol.Weights(edge=edge, weights=weights):
+                for task in self.tasks:
+                    if edge in task.outlets:
+                        task.outlets[edge].reweigh(weights)
+            case protocol.Refresh(lookup=name, version=version, table=table):
+                lookup.install(name, version, codec.loads(table))
             case protocol.Drain():
                 for _, source in self._floor.sources if self._floor is not None else ():
                     source.draining = True
@@ -116,9 +132,13 @@ class WorkerBrain:
         )  # fmt: skip
         self.program = program
         self._floor = floor = Floor(program, site, self._send, self.control_out)
+        self._prompt = [side for _, side in floor.sources if any(each.prompt for each in side.readers.values())]
+        # Balancing goes by the latencies of tasks.
+        self._measures = program.settings.metrics or program.policy.routing in {"latency", "shortest_delay"}
         self._acks = Acknowledger(floor, message.partitions, message.placement)
         self._delivery = Delivery(floor, self._acks)
         self._settling = Settling(floor, self._acks)
+        self._late = LateRoots(floor, self._settling)
         for task in floor.tasks:
             try:
                 task.chain.open()
@@ -126,7 +146,7 @@ class WorkerBrain:
                 return self.fail(operator_error(task.name, task.index, "open()", error))
             if (every_s := task.chain.tick_every_s) is not None:
                 task.next_tick_ns = self.clock.now_ns() + int(every_s * _NS_PER_S)
-        self._scheduler = Scheduler(floor, self._delivery, self._settling)
+        self._scheduler = Scheduler(floor, self._delivery, self._settling, self._acks)
         self._beat(message.marks)
         self.control_out.append(protocol.Deployed())
         return None
@@ -137,7 +157,7 @@ class WorkerBrain:
             return
         self._floor.post.release(slot)
         for task, source in self._floor.sources:
-            self._settling.replay(task, source, source.ledger.everything())
+            self._settling.replay(task, source, source.ledger.everything(), lost=True)
 
     def _beat(self, marks: dict[int, int]) -> None:
         for task in self.tasks:
@@ -188,11 +208,15 @@ class WorkerBrain:
             except Exception as error:  # noqa: BLE001 - a user's key or grouping function may raise anything
                 work.error = error
         if work.error is not None:
-            named = isinstance(work.error, OperatorError | RouteError)
+            named = isinstance(work.error, OperatorError | RouteError | SchemaError)
             self.fail(work.error if named else operator_error(task.name, task.index, work.batch.values[:1], work.error))
             return
-        if work.since_ns and self.program.settings.metrics:
-            task.latencies.add_many(self.clock.now_ns() - work.since_ns, len(work.batch))
+        if work.arrivals:
+            self._delivery.finished(work.arrivals)
+            if self._measures:
+                now_ns = self.clock.now_ns()
+                for _, count, since_ns in work.arrivals:
+                    task.latencies.add_many(now_ns - since_ns, count)
         self._scheduler.again(task)
 
     def flush(self, *, idle: bool) -> None:
@@ -200,27 +224,56 @@ class WorkerBrain:
         if self._running:
             self._delivery.flush(idle=idle)
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether a task has something waiting."""
+        return self._running and bool(self._floor is not None and self._floor.ready)
+
     def wait_us(self) -> int:
         """How long nothing will be due, in microseconds, if no message comes."""
-        return self._scheduler.wait_us() if self._running else IDLE_US
+        if not self._running:
+            return IDLE_US
+        wait_us = self._scheduler.wait_us()
+        if (late_ns := self.late_ns) is not None:
+            wait_us = min(wait_us, max(0, late_ns - self.clock.now_ns()) // 1000)
+        return wait_us
 
     def on_time(self) -> None:
         """Do what the clock asks for: send overdue roots again, report."""
         if not self._running or self._floor is None:
             return
         now_ns = self.clock.now_ns()
-        policy, settings = self.program.policy, self.program.settings
-        if policy.tracked and now_ns >= self._next_replay_ns:
-            timeout_ns = int(policy.replay_timeout_s * _NS_PER_S)
-            self._next_replay_ns = now_ns + max(timeout_ns // 20, 1_000_000)
-            for task, source in self._floor.sources:
-                # Behind a full outbox nothing was lost: sending again would only make it longer.
-                if source.replays_late and not task.held_back(settings.outbox_tuples):
-                    late = source.ledger.overdue(now_ns, timeout_ns, _REPLAYS_PER_CHECK)
-                    self._settling.replay(task, source, late)
+        settings = self.program.settings
+        if self._late is not None:
+            self._late.look(now_ns)
+        if self._prompt and now_ns >= self._next_marks_ns:
+            self._next_marks_ns = now_ns + _MARKS_NS
+            self._tell_marks()
         if now_ns >= self._next_report_ns:
             self._next_report_ns = now_ns + int(settings.progress_s * _NS_PER_S)
             self.report()
+
+    @property
+    def late_ns(self) -> int | None:
+        """When ``on_time`` must be asked, where that cannot wait for the loop's housekeeping."""
+        return self._late.due_ns if self._late is not None and self._late.pressing else None
+
+    def _tell_marks(self) -> None:
+        marks: dict[int, int] = {}
+        for source in self._prompt:
+            low = source.ledger.low_water()
+            for partition, offset in low.items():
+                source.readers[partition].commit(offset)
+            marks |= low
+        if marks != self._marks_told:
+            self._marks_told = marks
+            self.control_out.append(protocol.Marks(marks))
+
+    def ring_with(self, bell: Callable[[], None]) -> None:
+        """Let readers that are fed by other threads wake the loop."""
+        for _, source in self._floor.sources if self._floor is not None else ():
+            for reader in source.readers.values():
+                reader.bell = bell
 
     def report(self) -> None:
         """Tell the coordinator how things stand, and the sources what is complete."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tailrace.acking.adaptive_timeout import TimeoutSettings
 from tailrace.acking.dedup import Guard
 from tailrace.acking.ledger import Ledger
+from tailrace.acking.replay import AdaptiveReplays, FixedReplays
 from tailrace.receiving.inbox import Channel, Inbox
-from tailrace.routing import router_for
+from tailrace.receiving.shared import shares
+from tailrace.routing import goes_by_pending, is_free, router_for
 from tailrace.sending.outbox import Outbox
 
 from .chain import Chain
@@ -21,12 +24,14 @@ from .task import SourceSide, Task
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
     from tailrace.config import Policy, Settings
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.topology.plan import Plan, Stage, StageEdge
 
 WINDOW_MIN = 64
+_NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -61,12 +66,25 @@ def channel_bases(plan: Plan) -> list[int]:
 
 def build_tasks(program: Program, site: Site) -> list[Task]:
     """Make the tasks that the placement gives this worker."""
-    return [
-        _build(program, site, stage, index)
-        for stage in program.plan.stages
-        for index, slot in enumerate(site.placement[stage.id])
-        if slot == site.slot
-    ]
+    tasks = []
+    for stage in program.plan.stages:
+        here = [index for index, slot in enumerate(site.placement[stage.id]) if slot == site.slot]
+        mates = [_build(program, site, stage, index) for index in here]
+        inputs = program.plan.inputs[stage.id]
+        if len(mates) > 1 and shares(stage, inputs, program.policy.inbox, program.policy.sharing):
+            _share(mates)
+        tasks += mates
+    return tasks
+
+
+def _share(mates: list[Task]) -> None:
+    """Let tasks take from one queue: they have one inbox, which ends when all their senders have."""
+    inbox = Inbox(
+        {number: each for task in mates if task.inbox is not None for number, each in task.inbox.channels.items()}
+    )
+    for task in mates:
+        task.inbox = inbox
+        task.mates = mates
 
 
 def _build(program: Program, site: Site, stage: Stage, index: int) -> Task:
@@ -75,7 +93,8 @@ def _build(program: Program, site: Site, stage: Stage, index: int) -> Task:
     task = Task(stage, index, chain, {edge.id: _outlet(program, site, edge, index) for edge in edges})
     if stage.is_source:
         task.source = _source(site, stage, index)
-        task.source.replays_late = not program.plan.leads_to_order(stage.id)
+        if program.policy.tracked and not program.plan.leads_to_order(stage.id):
+            task.source.replays = _replays(program, task.source.ledger)
     else:
         task.inbox = _inbox(program, site, stage, index)
         if stage.guarded and program.policy.tracked:
@@ -101,8 +120,12 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
         local=[task for task, slot in enumerate(slots) if slot == site.slot],
         tracked=program.policy.tracked,
         settings=program.settings,
+        routing=program.policy.routing,
+        adaptive=program.policy.replay == "adaptive",
+        senders=program.plan.stages[edge.src_stage].tasks,
     )
-    return Outlet(edge.id, router, boxes, edge.grouping.fn if target.head.verb == "count" else None)
+    project = edge.grouping.fn if target.head.verb == "count" else None
+    return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
 
 
 def _inbox(program: Program, site: Site, stage: Stage, index: int) -> Inbox:
@@ -112,8 +135,34 @@ def _inbox(program: Program, site: Site, stage: Stage, index: int) -> Inbox:
     for edge in program.plan.inputs[stage.id]:
         for sender, slot in enumerate(site.placement[edge.src_stage]):
             number = bases[edge.id] + sender * stage.tasks + index
-            channels[number] = Channel(number, slot, size)
+            channels[number] = Channel(number, slot, size, at_end=_told_at_end(program, site, edge, slot))
     return Inbox(channels)
+
+
+def _told_at_end(program: Program, site: Site, edge: StageEdge, sender_slot: int) -> bool:
+    """Whether the sender's rule goes by what is finished; sender and receiver must find the same."""
+    policy, target = program.policy, program.plan.stages[edge.dst_stage]
+    local = [task for task, slot in enumerate(site.placement[target.id]) if slot == sender_slot]
+    return goes_by_pending(policy.routing, tracked=policy.tracked, adaptive=policy.replay == "adaptive") and is_free(
+        edge, target, local=local, tracked=policy.tracked
+    )
+
+
+def _replays(program: Program, ledger: Ledger) -> Replays:
+    policy, settings = program.policy, program.settings
+    first_ns = int(policy.replay_timeout_s * _NS_PER_S)
+    if policy.replay != "adaptive":
+        return FixedReplays(first_ns)
+    return AdaptiveReplays(
+        ledger,
+        TimeoutSettings(
+            period_s=TimeoutSettings.period_s / settings.haste,
+            budget=settings.replay_budget,
+            first_ns=first_ns,
+            flush_ns=settings.flush_us * 1000,
+            burst=settings.replay_burst,
+        ),
+    )
 
 
 def _source(site: Site, stage: Stage, index: int) -> SourceSide:

@@ -36,20 +36,37 @@ STEPS: dict[str, type[Step]] = {
 Outputs = list[tuple[int, list[Any], "Sizes"]]
 
 
+def _step_class(verb: str) -> type[Step]:
+    if verb == "map_batches":
+        from .batch_steps import MapBatches  # noqa: PLC0415 - only topologies that use it need Arrow
+
+        return MapBatches
+    return STEPS[verb]
+
+
 class Chain:
     """The steps of a stage. Not shared between threads: the task runs it in one at a time."""
 
     def __init__(
         self, stage: Stage, edges: tuple[StageEdge, ...], context_of: Callable[[OperatorSpec], TaskContext]
     ) -> None:
-        self.steps = {spec.name: STEPS[spec.verb](spec, context_of(spec)) for spec in stage.operators}
+        self.steps = {spec.name: _step_class(spec.verb)(spec, context_of(spec)) for spec in stage.operators}
         self.head = self.steps[stage.head.name]
+        #: Whether a sink among the operators asks what its values came of.
+        self.wants_origins = any(isinstance(step, SinkStep) and step.sink.wants_origins for step in self.steps.values())
+        #: A number per input value of the batch at hand, the same for every incarnation; None where nothing is tracked.
+        self.origins: Sequence[int] | None = None
         self._collected: Outputs = []
+        for step in self.steps.values():
+            step.origins = self._origins
         for link in stage.links:
             self.steps[link.src].consumers.setdefault(link.port, []).append(self.steps[link.dst].feed)
         for edge in edges:
             self.steps[edge.src].consumers.setdefault(edge.port, []).append(self._collector(edge.id))
         self._tickers = [step for step in self.steps.values() if step.tick_every_s is not None]
+
+    def _origins(self) -> Sequence[int] | None:
+        return self.origins
 
     def _collector(self, edge: int) -> Callable[[list[Any], Sizes], None]:
         def collect(values: list[Any], sizes: Sizes) -> None:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from tailrace.transport import codec, wire
 
 if TYPE_CHECKING:
     from tailrace import protocol
     from tailrace.batch import Batch
-    from tailrace.receiving.inbox import Channel
+    from tailrace.receiving.inbox import Arrival, Channel
     from tailrace.sending.outbox import Outbox
 
     from .acks import Acknowledger
     from .floor import Floor
     from .task import Task
-
-_ACKS_NOW = 1024
-_decode_acks = msgspec.msgpack.Decoder(tuple[list[int], list[int], list[int]]).decode
 
 
 class Delivery:
@@ -29,6 +24,12 @@ class Delivery:
         self._floor = floor
         self._acks = acks
         self.lost_tuples = 0
+        self._batch_max = floor.program.settings.batch_max
+        self._flush_ns = floor.program.settings.flush_us * 1000
+        #: Channels whose senders have yet to hear what is done.
+        self._owed: dict[Channel, None] = {}
+        self._paid_ns = 0
+        self._pace_ns = floor.program.settings.credit_pace_us * 1000
 
     # -- in ------------------------------------------------------------------------------------------------------
 
@@ -40,7 +41,7 @@ class Delivery:
             if frame.kind == wire.DATA:
                 self._deliver(*floor.inbound[frame.channel], codec.decode_batch(frame.payload), now_ns)
             elif frame.kind == wire.ACKS:
-                self._acks.arrived(*_decode_acks(frame.payload), now_ns)
+                self._acks.arrived(codec.decode_heads(frame.payload), now_ns)
             elif frame.kind == wire.CREDITS:
                 self._credited(floor.outbound[frame.channel], int.from_bytes(frame.payload, "little"))
             elif frame.kind == wire.END:
@@ -53,19 +54,22 @@ class Delivery:
             self._answer_late(task, channel, batch)
             return
         task.inbox.put(channel, batch, now_ns)  # type: ignore[union-attr]
-        self._floor.enqueue(task)
+        if task.mates:
+            self._floor.enqueue_mates(task)
+        else:
+            self._floor.enqueue(task)
 
     def _answer_late(self, task: Task, channel: Channel, batch: Batch) -> None:
         """Answer what comes after the end of all input: sources end with all their roots complete, so it is there."""
         channel.received += len(batch)
         channel.consumed += len(batch)
         self.credit(channel)
-        if batch.lineages:
-            self._acks.ack(task, batch.roots, batch.incs, batch.lineages)
+        if batch.heads:
+            self._acks.ack(task, batch.heads)
 
     def _end(self, task: Task, channel: Channel) -> None:
         channel.ended = True
-        self._floor.enqueue(task)
+        self._floor.enqueue_mates(task)
 
     def _resync(self, channel: Channel, sent: int) -> None:
         lost = sent - channel.received
@@ -83,8 +87,30 @@ class Delivery:
         else:
             self._floor.post.credit(channel.slot, channel.id, channel.consumed)
 
+    def finished(self, arrivals: list[Arrival]) -> None:
+        """The work on these tuples is done: their senders hear of it soon, where they go by that."""
+        for channel, count, _ in arrivals:
+            if channel.at_end:
+                channel.consume(count)
+                if channel.slot == self._floor.slot:
+                    self.credit(channel)
+                else:
+                    self._owed[channel] = None
+
+    def _pay(self, now_ns: int) -> None:
+        """Send the credits that are owed: the first after a pause at once, those behind it together."""
+        if now_ns - self._paid_ns >= self._pace_ns:
+            self._paid_ns = now_ns
+            for channel in self._owed:
+                self.credit(channel)
+            self._owed.clear()
+
+    def wait_ns(self, now_ns: int) -> int | None:
+        """How long credits still gather; None when none are owed."""
+        return max(0, self._paid_ns + self._pace_ns - now_ns) if self._owed else None
+
     def _credited(self, box: Outbox, consumed: int) -> None:
-        box.consumed = consumed
+        box.credited(consumed)
         if box.values:
             self._floor.dirty[box] = None
 
@@ -119,13 +145,15 @@ class Delivery:
 
     def flush(self, *, idle: bool) -> None:
         """Send what is due: all of it when there is nothing else to do, else full and waiting outboxes."""
-        floor, settings = self._floor, self._floor.program.settings
+        floor = self._floor
         now_ns = floor.clock.now_ns()
-        limit_ns = settings.flush_us * 1000
-        for box in list(floor.dirty):
-            if idle or box.ended or len(box.values) >= settings.batch_max or now_ns - box.since_ns >= limit_ns:
-                self._flush_box(box, now_ns)
-        floor.post.post(acks=self._acks.due(now_ns, idle=idle, limit_ns=limit_ns, limit=_ACKS_NOW))
+        if floor.dirty:
+            for box in list(floor.dirty):
+                if idle or box.ended or len(box.values) >= self._batch_max or now_ns - box.since_ns >= self._flush_ns:
+                    self._flush_box(box, now_ns)
+        if self._owed:
+            self._pay(now_ns)
+        floor.post.post(acks=self._acks.due(now_ns))
 
     def _flush_box(self, box: Outbox, now_ns: int) -> None:
         floor = self._floor
@@ -144,7 +172,7 @@ class Delivery:
         """Give an outbox's tuples to a task of this worker as they are, without encoding."""
         task, channel = self._floor.inbound[box.channel]
         while box.values and box.room > 0:
-            self._deliver(task, channel, box.take(min(box.room, self._floor.program.settings.batch_max)), now_ns)
+            self._deliver(task, channel, box.take(min(box.room, self._batch_max)), now_ns)
         if box.ended and not box.values and not box.end_sent:
             box.end_sent = True
             self._end(task, channel)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
+from tailrace.connect.errors import SchemaError
 from tailrace.errors import TailraceError
 
 SHOWN_CHARS_MAX = 200
@@ -42,8 +43,10 @@ def user_stack(error: BaseException) -> str:
     return text[-TRACEBACK_CHARS_MAX:].rstrip()
 
 
-def operator_error(operator: str, task: int, value: Any, error: BaseException) -> OperatorError:
-    """Make the error that ends a query because of a user's function."""
+def operator_error(operator: str, task: int, value: Any, error: BaseException) -> TailraceError:
+    """Make the error that ends a query because of a user's function; what is wrong with a row keeps its own name."""
+    if isinstance(error, SchemaError):
+        return type(error)(f"Operator {operator!r}, task {task}: {error.message}", error.hint)
     return OperatorError(
         f"Operator {operator!r}, task {task}, failed on {shown(value)}: {type(error).__name__}: {error}",
         "Mend the function, or give the operator on_error='skip' or 'dead_letter' to go on without such tuples.\n"

@@ -39,6 +39,9 @@ class Returns:
         self._done: deque[Work] = deque()
         self._bell = bell
 
+    def __len__(self) -> int:
+        return len(self._done)
+
     def put(self, work: Work) -> None:
         """Bring a piece back, from any thread."""
         self._done.append(work)

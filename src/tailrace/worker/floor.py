@@ -59,6 +59,11 @@ class Floor:
             task.queued = True
             self.ready.append(task)
 
+    def enqueue_mates(self, task: Task) -> None:
+        """Let all tasks have a turn that take from a task's inbox."""
+        for mate in task.mates or (task,):
+            self.enqueue(mate)
+
     def mark_dirty(self, task: Task) -> None:
         """Note which of a task's outboxes have something to send, and since when."""
         now_ns = self.clock.now_ns()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tailrace.hot import count_keys
 from tailrace.state.keyed import Cell, KeyedState
 
 from .steps import Map, Process, listed
@@ -38,10 +39,7 @@ class Count(Map):
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Count each key up."""
-        states, get, append = self.states, self.states.get, into.append
-        for key in values:
-            count = states[key] = get(key, 0) + 1
-            append((key, count))
+        count_keys(self.states, values if isinstance(values, list) else list(values), into)
 
 
 class Reduce(Map):

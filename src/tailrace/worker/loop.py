@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tailrace.protocol import Deploy, PeerUp
+from tailrace.transport.waiting import sharpen_timers
 
 from .calls import Call, CallWatch, LoopThread
 from .errors import LeaseLostError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _SWITCH_S = 0.0005
 _PIECES_PER_ROUND = 16
 _HOUSEKEEPING_S = 0.05
+_NS_PER_S = 1_000_000_000
 
 
 class WorkerLoop:
@@ -85,6 +87,7 @@ class WorkerLoop:
 
     def _serve(self) -> None:
         self._thread = LoopThread()
+        sharpen_timers()
         try:
             while not self._brain.stopped and not self._ended.is_set():
                 if not self._round():
@@ -101,8 +104,9 @@ class WorkerLoop:
         if board.control_ready:
             board.control_ready = False
             self._take_orders()
-        for work in self._returns.take():
-            brain.finish(work)
+        if self._returns:
+            for work in self._returns.take():
+                brain.finish(work)
         idle = False
         for _ in range(_PIECES_PER_ROUND):
             next_work = brain.next_work()
@@ -113,12 +117,9 @@ class WorkerLoop:
                 return False
         brain.flush(idle=idle)
         self._housekeeping()
-        if idle and (wait_us := brain.wait_us()):
-            idle_work = brain.next_work()  # handing over within the worker may have made work
-            if idle_work is None:
-                board.wait(wait_us)
-            elif not self._carry_out(idle_work):
-                return False
+        # Handing over within the worker may have made work.
+        if idle and not brain.has_ready and (wait_us := brain.wait_us()):
+            board.wait(wait_us)
         return True
 
     def _take_orders(self) -> None:
@@ -126,6 +127,7 @@ class WorkerLoop:
             self._brain.on_control(message)
             if isinstance(message, Deploy):
                 self._control.excuse()  # a user's open() may take longer than a lease
+                self._brain.ring_with(self._board.bell)
                 for peer in message.peers:
                     self._board.introduce(peer)
             elif isinstance(message, PeerUp):
@@ -156,7 +158,9 @@ class WorkerLoop:
 
     def _housekeeping(self) -> None:
         now_s = time.monotonic()
-        if now_s < self._next_housekeeping_s and not self._brain.control_out:
+        late_ns = self._brain.late_ns
+        late = late_ns is not None and now_s * _NS_PER_S >= late_ns
+        if now_s < self._next_housekeeping_s and not self._brain.control_out and not late:
             return
         self._next_housekeeping_s = now_s + _HOUSEKEEPING_S
         brain = self._brain

@@ -5,6 +5,8 @@ Called by each host (Spark's tasks, plain processes) with a ``Boot``; the host d
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import os
 import platform
@@ -24,10 +26,16 @@ from .errors import FencedError, LeaseLostError
 from .loop import WorkerLoop
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tailrace.config import Settings
     from tailrace.topology.operators import OperatorSpec
 
+#: Where user code and experiments can read which worker of its query a process is.
+SLOT_VARIABLE = "TAILRACE_SLOT"
 _LAST_WORDS_S = 2.0
+#: Objects made and not freed, per collection of the young ones.
+_COLLECT_AFTER = 20_000
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,7 @@ class Whereabouts:
 
 def run_worker(boot: Boot, where: Whereabouts) -> None:
     """Join the query and work until it ends."""
+    os.environ[SLOT_VARIABLE] = str(where.slot)
     control = ControlLine(boot.address, boot.secret, where.slot, boot.settings.frame_bytes_max)
     board = Switchboard(where.slot, boot.secret, where.host or control.host, boot.settings)
     try:
@@ -62,6 +71,7 @@ def run_worker(boot: Boot, where: Whereabouts) -> None:
     finally:
         board.close()
         control.close()
+        os.environ.pop(SLOT_VARIABLE, None)  # the process may go on to other work
 
 
 def _work(boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboard) -> None:
@@ -82,7 +92,8 @@ def _work(boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboa
     board.watch_control(control)
     board.control_ready = True  # the first orders may have come along with the welcome
     try:
-        WorkerLoop(brain, board, control, boot.settings).run()
+        with _calm_collector():
+            WorkerLoop(brain, board, control, boot.settings).run()
     except (LeaseLostError, FencedError):
         raise
     except Exception as error:
@@ -94,6 +105,19 @@ def _work(boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboa
         while brain.control_out:
             control.send(brain.control_out.popleft())
         control.flush(_LAST_WORDS_S)
+
+
+@contextlib.contextmanager
+def _calm_collector() -> Iterator[None]:
+    """Look for reference cycles less often: tuples under way come and go by the thousand and form none."""
+    before = gc.get_threshold()
+    gc.freeze()  # what was there before the query needs no looking at
+    gc.set_threshold(_COLLECT_AFTER, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)  # the process may go on to other work
+        gc.unfreeze()
 
 
 def _registration(where: Whereabouts, board: Switchboard) -> protocol.Register:

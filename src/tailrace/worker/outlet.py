@@ -1,18 +1,18 @@
 """From a task's outputs to its outboxes: asks the edge's routing rule and files each bundle under its destination.
 
-Each bundle that is filed gets a lineage of its own, derived from its parent's; the XOR of those goes to the ledger.
+What a bundle gives takes the bundle's share of its root over; only what is passed on to nobody is acknowledged.
 """
 
 from __future__ import annotations
 
 from itertools import islice
-from operator import xor
 from typing import TYPE_CHECKING, Any
 
-from tailrace.batch import Batch, mix
+from tailrace.batch import HEAD_PLACES, Batch, mix, numbers
 from tailrace.hot import file_bundles, file_values
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Sequence
 
     from tailrace.routing import Router
@@ -28,33 +28,46 @@ class Outlet:
     """One edge at one sending task."""
 
     def __init__(
-        self, edge: int, router: Router, boxes: list[Outbox], project: Callable[[Any], Any] | None = None
+        self, edge: int, router: Router, boxes: list[Outbox], project: Callable[[Any], Any] | None, *, sole: bool
     ) -> None:
         self.edge = edge
         self.boxes = boxes
         self.tuples = 0
         self._router = router
         self._project = project
+        self._sole = sole
         self._tags = [mix(edge + 1, way) for way in range(1, len(boxes) + 1)]
+        for box in boxes:
+            box.finished = getattr(router, "finished", None)
 
-    def emit(self, origin: Batch, values: list[Any], sizes: Sizes) -> list[int]:
-        """File the outputs of a batch; gives per bundle of ``origin`` the XOR of what was filed for it."""
+    def reweigh(self, weights: Sequence[float]) -> None:
+        """Let the edge's rule go by new weights, where it goes by any."""
+        reweigh = getattr(self._router, "reweigh", None)
+        if reweigh is not None:
+            reweigh(weights)
+
+    def emit(
+        self, heads: array[int], values: list[Any], sizes: Sizes, shares: array[int] | None = None
+    ) -> array[int] | None:
+        """File the outputs of a batch with these heads; gives what is left of each bundle's share, None if nothing.
+
+        A bundle's share is its lineage unless an edge before this one took some of it. A task's sole edge leaves
+        nothing of a bundle that gave it something; where there are several, names may not hang on which of them got
+        something, so each piece has its own and the rest is acknowledged.
+        """
         if self._project is not None:
             values = list(map(self._project, values))
         elif self._router.unwraps:
             values = list(values)  # others read this list too, and a replay sends it again
-        shaped = Batch(values, sizes, origin.roots, origin.incs, origin.lineages)
-        dests = self._router.choose(values, shaped)
+        dests = self._router.choose(values, Batch(values, sizes, heads))
         self.tuples += len(values)
         if self._router.several:
             values, sizes, dests = _spread(values, sizes, dests)
-        if not origin.lineages:
+        if not heads:
             file_values(values, dests, [box.values for box in self.boxes])
-            return []
-        columns = [(box.values, box.sizes, box.roots, box.incs, box.lineages) for box in self.boxes]
-        return file_bundles(
-            values, dests, sizes, origin.roots, origin.incs, origin.lineages, columns, self._tags, BUNDLE_VALUES_MAX
-        )
+            return None
+        columns = [(box.values, box.sizes, box.heads) for box in self.boxes]
+        return file_bundles(values, dests, sizes, heads, shares, self._sole, columns, self._tags, BUNDLE_VALUES_MAX)
 
 
 def _spread(values: list[Any], sizes: Sizes, dests: Sequence[Any]) -> tuple[list[Any], list[int], list[int]]:
@@ -66,12 +79,16 @@ def _spread(values: list[Any], sizes: Sizes, dests: Sequence[Any]) -> tuple[list
     return copies, grown, [dest for several in dests for dest in several]
 
 
+#: What goes out on one edge: the values and how many each bundle gave.
+Output = tuple[Outlet, list[Any], "Sizes"]
+
+
 class Given:
     """What a batch gave, kept so that it can be sent again bundle by bundle without running anything twice."""
 
     __slots__ = ("_lineages", "_outputs")
 
-    def __init__(self, lineages: list[int], outputs: list[tuple[Outlet, list[Any], Sizes]]) -> None:
+    def __init__(self, lineages: array[int], outputs: list[Output]) -> None:
         self._lineages = lineages
         self._outputs = outputs
 
@@ -80,24 +97,24 @@ class Given:
         return self._lineages.index(lineage)
 
     def emit_again(self, index: int, root: int, inc: int) -> int:
-        """File one bundle's outputs under a new incarnation; gives the XOR of what was filed."""
+        """File one bundle's outputs under a new incarnation; gives what is left of its share."""
         lineage = self._lineages[index]
-        total = 0
+        outputs: list[Output] = []
         for outlet, values, sizes in self._outputs:
             if sizes is None:
-                part, size = values[index : index + 1], 1
+                outputs.append((outlet, values[index : index + 1], None))
             else:
                 begin = sum(sizes[:index])
-                size = sizes[index]
-                part = values[begin : begin + size]
-            if part:
-                total ^= outlet.emit(Batch(part, [size], [root], [inc], [lineage]), list(part), [size])[0]
-        return total
+                outputs.append((outlet, values[begin : begin + sizes[index]], [sizes[index]]))
+        left = emit_all(numbers((root, inc, lineage)), outputs)
+        return 0 if left is None else left[0]
 
 
-def combined(columns: list[list[int]]) -> list[int]:
-    """XOR columns of equal length into one."""
-    total = columns[0]
-    for column in columns[1:]:
-        total = list(map(xor, total, column))
-    return total
+def emit_all(heads: array[int], outputs: list[Output]) -> array[int] | None:
+    """File what a batch gave on all its edges; gives what is left of each bundle's share, None if nothing."""
+    if not outputs:
+        return heads[2::HEAD_PLACES]
+    shares: array[int] | None = None
+    for outlet, values, sizes in outputs:
+        shares = outlet.emit(heads, values, sizes, shares)
+    return shares

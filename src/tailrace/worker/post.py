@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from tailrace.batch import HEAD_PLACES
 from tailrace.transport import codec, wire
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable
 
     from tailrace.batch import Batch
     from tailrace.sending.outbox import Outbox
-
-_encode = msgspec.msgpack.Encoder().encode
 
 #: A frame aims at no more bytes than this, so that rings and sockets keep moving.
 FRAME_BYTES_AIM = 128 * 1024
@@ -46,7 +44,9 @@ class PostOffice:
         self._growing_bytes: dict[int, int] = {}
         self._stuck: dict[int, deque[bytes]] = {}
         self._held: set[int] = set()
-        self._acks: dict[int, tuple[list[int], list[int], list[int]]] = {}
+        self._acks: dict[int, array[int]] = {}
+        #: Acks that have not been sent yet.
+        self.acks_waiting = 0
         self._value_bytes: dict[int, float] = {}
 
     @property
@@ -54,15 +54,10 @@ class PostOffice:
         """Whether a message waits for room."""
         return bool(self._stuck)
 
-    @property
-    def acks_waiting(self) -> int:
-        """Acks that have not been sent yet."""
-        return sum(len(roots) for roots, _, _ in self._acks.values())
-
     def hold(self, slot: int) -> None:
         """Forget what was on its way to a slot's old worker; what is filed from now on waits for the new one."""
         self._held.add(slot)
-        self._acks.pop(slot, None)
+        self.acks_waiting -= len(self._acks.pop(slot, ())) // HEAD_PLACES
         self._frames.pop(slot, None)
         self._stuck.pop(slot, None)
 
@@ -74,14 +69,14 @@ class PostOffice:
         """Whether data for the slot may be taken out of its outbox."""
         return slot not in self._stuck and slot not in self._held
 
-    def ack(self, slot: int, roots: list[int], incs: list[int], xors: list[int]) -> None:
+    def ack(self, slot: int, heads: array[int]) -> None:
         """File acks for the worker that hosts the roots' source."""
-        columns = self._acks.get(slot)
-        if columns is None:
-            columns = self._acks[slot] = ([], [], [])
-        columns[0].extend(roots)
-        columns[1].extend(incs)
-        columns[2].extend(xors)
+        self.acks_waiting += len(heads) // HEAD_PLACES
+        waiting = self._acks.get(slot)
+        if waiting is None:
+            self._acks[slot] = heads[:]
+        else:
+            waiting.extend(heads)
 
     def credit(self, slot: int, channel: int, consumed: int) -> None:
         """Tell a sender how many tuples of its channel were consumed in all."""
@@ -91,13 +86,16 @@ class PostOffice:
         """Send what an outbox holds, as far as its receiver has room."""
         while box.values and box.room > 0:
             per_value = self._value_bytes.get(box.channel, 64.0)
-            batch = box.take(max(1, min(self._batch_max, box.room, int(FRAME_BYTES_AIM / per_value))))
-            payloads = self._encode(batch)
-            size = sum(map(len, payloads))
-            self._value_bytes[box.channel] = 0.5 * per_value + 0.5 * size / len(batch)
-            box.bytes_sent += size
-            for payload in payloads:
+            values_max = self._batch_max
+            if len(box.values) * per_value > FRAME_BYTES_AIM or box.room < values_max:
+                values_max = max(1, min(values_max, box.room, int(FRAME_BYTES_AIM / per_value)))
+            batch = box.take(values_max)
+            size = 0
+            for payload in self._encode(batch):
+                size += len(payload)
                 self._frame(box.slot, wire.DATA, box.channel, box.serial, payload)
+            self._value_bytes[box.channel] = 0.5 * per_value + 0.5 * size / len(batch.values)
+            box.bytes_sent += size
 
     def _encode(self, batch: Batch) -> list[bytes]:
         """Encode a batch, in parts where it would be too long for one message."""
@@ -133,11 +131,12 @@ class PostOffice:
         messages[-1] += (wire.frame_head(kind, channel, serial, len(payload)), payload)
 
     def _frame_acks(self) -> None:
-        for slot, (roots, incs, xors) in self._acks.items():
-            for at in range(0, len(roots), ACKS_PER_FRAME_MAX):
-                end = at + ACKS_PER_FRAME_MAX
-                self._frame(slot, wire.ACKS, 0, 0, _encode((roots[at:end], incs[at:end], xors[at:end])))
+        step = ACKS_PER_FRAME_MAX * HEAD_PLACES
+        for slot, heads in self._acks.items():
+            for at in range(0, len(heads), step):
+                self._frame(slot, wire.ACKS, 0, 0, codec.encode_heads(heads[at : at + step]))
         self._acks.clear()
+        self.acks_waiting = 0
 
     def post(self, *, acks: bool) -> None:
         """Hand all gathered frames to the transport, one message per peer unless it grew too long."""
@@ -147,7 +146,8 @@ class PostOffice:
             self._retry()
         if not self._frames:
             return
-        for slot in [slot for slot in self._frames if slot not in self._held]:
+        slots = [slot for slot in self._frames if slot not in self._held] if self._held else list(self._frames)
+        for slot in slots:
             for parts in self._frames.pop(slot):
                 self._hand_over(slot, b"".join(parts))
 

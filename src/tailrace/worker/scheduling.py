@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .task import CloseWork, ReadWork, Task, TickWork, Work
 
 if TYPE_CHECKING:
+    from .acks import Acknowledger
     from .delivery import Delivery
     from .floor import Floor
     from .settling import Settling
@@ -24,17 +25,24 @@ _THREAD_RECORDS = 64
 class Scheduler:
     """Makes pieces of work out of what waits."""
 
-    def __init__(self, floor: Floor, delivery: Delivery, settling: Settling) -> None:
+    def __init__(self, floor: Floor, delivery: Delivery, settling: Settling, acks: Acknowledger) -> None:
         self._floor = floor
+        self._acks = acks
         self._delivery = delivery
         self._settling = settling
         self._ticking = [task for task in floor.tasks if task.next_tick_ns is not None]
         self._source_first = False
+        settings = floor.program.settings
+        self._slice_ns = settings.slice_us * 1000
+        self._outbox_tuples = settings.outbox_tuples
+        self._max_pending = settings.max_pending
 
     def next_work(self) -> Work | None:
         """The next piece of user code to run; None when there is nothing to do."""
         if self._ticking and (tick := self._tick_work()) is not None:
             return tick
+        if not self._floor.sources:
+            return self._task_work()
         self._source_first = not self._source_first
         if self._source_first:
             return self._source_work() or self._task_work()
@@ -43,25 +51,28 @@ class Scheduler:
     def again(self, task: Task) -> None:
         """A piece of a task's work came back: what it gave is to be sent, and it may have more to do."""
         self._floor.mark_dirty(task)
-        if task.inbox is not None and (task.inbox or task.inbox.ended):
+        if task.inbox is not None and task.inbox.has_more:
             self._floor.enqueue(task)
 
     def _task_work(self) -> Work | None:
-        floor, settings = self._floor, self._floor.program.settings
-        looks = len(floor.ready)
-        while looks and floor.ready:
+        floor = self._floor
+        ready = floor.ready
+        looks = len(ready)
+        while looks and ready:
             looks -= 1
-            task = floor.ready.popleft()
+            task = ready.popleft()
             task.queued = False
-            if task.in_flight >= task.pieces_max or task.closed or self._tick_due(task):
+            if task.in_flight and task.in_flight >= task.pieces_max:
                 continue  # comes back when a piece of its work does
+            if task.closed or (task.next_tick_ns is not None and self._tick_due(task)):
+                continue
             inbox = task.inbox
-            if inbox:
-                if task.held_back(settings.outbox_tuples):
+            if inbox is not None and inbox.waiting:
+                if task.held_back(self._outbox_tuples):
                     floor.enqueue(task)
                     continue
-                work = self._take(task, task.values_per_turn(settings.slice_us * 1000))
-                if inbox or inbox.ended:
+                work = self._take(task, task.values_per_turn(self._slice_ns))
+                if inbox.has_more:
                     floor.enqueue(task)
                 if work is not None:
                     return work
@@ -72,21 +83,23 @@ class Scheduler:
 
     def _take(self, task: Task, values_max: int) -> Work | None:
         """Take a batch from the inbox; duplicates are answered here and never reach the user's code."""
-        channel, batch, since_ns = task.inbox.take(values_max)  # type: ignore[union-attr]
-        if channel.credit_due:
-            self._delivery.credit(channel)
-        task.waited_ns += (self._floor.clock.now_ns() - since_ns) * len(batch)
+        arrivals, batch = task.inbox.take(values_max)  # type: ignore[union-attr]
+        now_ns = self._floor.clock.now_ns()
+        for channel, count, since_ns in arrivals:
+            if channel.consumed - channel.reported >= channel.credit_step:
+                self._delivery.credit(channel)
+            task.waited_ns += (now_ns - since_ns) * count
         keep = task.guard.admit(batch) if task.guard is not None else None
-        work = Work(task, batch if keep is None else batch.select(keep))
-        work.since_ns = since_ns
-        if len(work.batch):
-            task.issue(work)
         if keep is not None:
             self._settling.repeat(task, batch.select([not fresh for fresh in keep]))
-        return work if len(work.batch) else None
+            batch = batch.select(keep)
+            if not batch.values:
+                return None
+        work = Work(task, batch)
+        work.arrivals = arrivals
+        return task.issue(work)
 
     def _source_work(self) -> Work | None:
-        settings = self._floor.program.settings
         for task, source in self._floor.sources:
             if task.closed or task.in_flight:
                 continue
@@ -94,13 +107,13 @@ class Scheduler:
                 if not len(source.ledger) and not task.closing:
                     return self._close_work(task)
                 continue
-            room = settings.max_pending - len(source.ledger)
-            if room <= 0 or task.held_back(settings.outbox_tuples):
+            room = self._max_pending - len(source.ledger)
+            if room <= 0 or task.held_back(self._outbox_tuples):
                 continue
             found = source.next_reader()
             if found is not None:
                 inline = task.mode == "inline"
-                records_max = task.values_per_turn(settings.slice_us * 1000) if inline else _THREAD_RECORDS
+                records_max = task.values_per_turn(self._slice_ns) if inline else _THREAD_RECORDS
                 return task.issue(ReadWork(task, *found, min(room, records_max)))
         return None
 
@@ -121,16 +134,18 @@ class Scheduler:
         """How long nothing will be due, in microseconds, if no message comes."""
         if self._floor.post.stuck:
             return _STUCK_US
-        settings = self._floor.program.settings
         until_us = IDLE_US
+        now_ns = self._floor.clock.now_ns()
+        for wait_ns in (self._acks.wait_ns(now_ns), self._delivery.wait_ns(now_ns)):
+            if wait_ns is not None:
+                until_us = min(until_us, wait_ns // 1000)
         for task, source in self._floor.sources:
             if task.closed or source.exhausted or task.in_flight:
                 continue
-            held = len(source.ledger) >= settings.max_pending or task.held_back(settings.outbox_tuples)
+            held = len(source.ledger) >= self._max_pending or task.held_back(self._outbox_tuples)
             if not held:
                 until_us = min(until_us, max(_NAP_US, int(source.wait_s() * 1e6)))
-        now_ns = self._floor.clock.now_ns()
         for task in self._ticking:
             if task.next_tick_ns is not None and not task.closing and not task.in_flight:
-                until_us = min(until_us, max(0, task.next_tick_ns - now_ns) // 1000)
+                until_us = min(until_us, max(0, task.next_tick_ns - self._floor.clock.now_ns()) // 1000)
         return until_us

@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace import protocol
-from tailrace.batch import Batch, mix, root_id
+from tailrace.batch import HEAD_PLACES, mix, numbers
+from tailrace.hot import root_heads
 
-from .outlet import Given, combined
+from .outlet import Given, emit_all
 from .task import CloseWork, ReadWork, TickWork
 
 if TYPE_CHECKING:
+    from array import array
+
+    from tailrace.batch import Batch
+
     from .acks import Acknowledger
     from .floor import Floor
     from .task import SourceSide, Task, Work
 
 _NS_PER_S = 1_000_000_000
-#: What the lineage of a root is derived with.
-_SALT = 0x2545F4914F6CDD1D
 
 
 class Settling:
@@ -36,19 +39,23 @@ class Settling:
             self._read(task, work)
         elif isinstance(work, TickWork | CloseWork):
             self._unrooted(task, work)
-        elif work.batch.lineages:
+        elif work.batch.heads:
             self._tuples(task, work)
         else:
-            for edge, values, sizes in work.outputs:
-                task.outlets[edge].emit(work.batch, values, sizes)
+            emit_all(work.batch.heads, task.outputs_of(work))
 
     def _tuples(self, task: Task, work: Work) -> None:
         batch = work.batch
-        outputs = [(task.outlets[edge], values, sizes) for edge, values, sizes in work.outputs]
-        xors = [outlet.emit(batch, values, sizes) for outlet, values, sizes in outputs]
+        if not task.outlets:
+            self._acks.ack(task, batch.heads)
+            return
+        outputs = task.outputs_of(work)
+        left = emit_all(batch.heads, outputs)
         if task.guard is not None and outputs:
-            task.guard.remember(batch.lineages, Given(batch.lineages, outputs))
-        self._acks.ack(task, batch.roots, batch.incs, combined([batch.lineages, *xors]))
+            lineages = batch.lineages
+            task.guard.remember(lineages, Given(lineages, outputs))
+        if left is not None:
+            self._acks.ack(task, _acks_of(batch, left))
 
     def _read(self, task: Task, work: ReadWork) -> None:
         source, values = task.source, work.batch.values
@@ -56,21 +63,19 @@ class Settling:
             return
         source.read += len(values)
         now_ns = self._floor.clock.now_ns()
-        outputs = [(task.outlets[edge], given, sizes) for edge, given, sizes in work.outputs]
+        outputs = task.outputs_of(work)
         if not self._tracked or not task.outlets:
-            for outlet, given, sizes in outputs:
-                outlet.emit(work.batch, given, sizes)
+            emit_all(work.batch.heads, outputs)
             source.ledger.pass_by(work.partition, work.offsets[-1], len(values))
             if not task.outlets:  # all that comes of a root is done within the task that reads it
                 source.latencies.add([now_ns - due_ns for due_ns in work.dues_ns or [now_ns] * len(values)])
             return
-        roots = [root_id(work.partition, offset) for offset in work.offsets]
-        lineages = [mix(root, _SALT) for root in roots]
-        origin = Batch(values, None, roots, [source.ledger.base_inc] * len(roots), lineages)
-        xors = [outlet.emit(origin, given, sizes) for outlet, given, sizes in outputs]
-        total = combined(xors) if xors else [0] * len(roots)
-        dues_ns = list(work.dues_ns) if work.dues_ns is not None else [now_ns] * len(values)
-        source.latencies.add(source.ledger.emit(roots, total, dues_ns, now_ns, Given(lineages, outputs)))
+        heads = root_heads(work.partition, work.offsets, source.ledger.base_inc)
+        left = emit_all(heads, outputs)
+        given = Given(heads[2::HEAD_PLACES], outputs)
+        source.latencies.add(source.ledger.emit(heads, left, work.dues_ns, now_ns, given))
+        if source.replays is not None:
+            source.replays.emitted(len(values))
 
     def _unrooted(self, task: Task, work: Work) -> None:
         """Emit what hangs on no root: it is delivered in order, but neither tracked nor sent again."""
@@ -80,8 +85,8 @@ class Settling:
         for edge, values, sizes in work.outputs:
             self._unanchored += 1
             lineage = mix(floor.slot << 48 | floor.attempt << 32, self._unanchored)
-            ids = ([0], [0], [lineage]) if self._tracked else ([], [], [])
-            task.outlets[edge].emit(Batch(values, sizes, *ids), values, sizes if self._tracked else None)
+            heads = numbers((0, 0, lineage) if self._tracked else ())
+            task.outlets[edge].emit(heads, values, sizes if self._tracked else None)
         if isinstance(work, CloseWork):
             task.closed = True
             for box in task.boxes:
@@ -91,21 +96,37 @@ class Settling:
 
     def repeat(self, task: Task, batch: Batch) -> None:
         """Answer duplicates: send again what they gave the first time, under the new incarnation."""
-        xors = []
+        acks = numbers()
         for root, inc, lineage in zip(batch.roots, batch.incs, batch.lineages, strict=True):
             given = task.guard.recall(lineage)  # type: ignore[union-attr]
             if given is not None:
-                xors.append(lineage ^ given.emit_again(given.index_of(lineage), root, inc))
+                left = given.emit_again(given.index_of(lineage), root, inc)
             else:
                 # While the first one is being worked on, nothing may be acked that it has yet to do.
-                xors.append(0 if task.adopt(lineage, inc) else lineage)
+                left = 0 if task.adopt(lineage, inc) else lineage
+            if left:
+                acks.extend((root, inc, left))
         self._floor.mark_dirty(task)
-        self._acks.ack(task, batch.roots, batch.incs, xors)
+        if acks:
+            self._acks.ack(task, acks)
 
-    def replay(self, task: Task, source: SourceSide, roots: list[int]) -> None:
-        """Send open roots again, each as its next incarnation."""
+    def replay(self, task: Task, source: SourceSide, roots: list[int], *, lost: bool = False) -> None:
+        """Send open roots again, each as its next incarnation; if a worker was lost, only that one counts."""
         now_ns = self._floor.clock.now_ns()
         for root in roots:
-            inc, given, index = source.ledger.reincarnate(root, now_ns)
-            source.ledger.sent_again(root, given.emit_again(index, root, inc))
+            inc, given, index = source.ledger.reincarnate(root, now_ns, lost=lost)
+            left = given.emit_again(index, root, inc)
+            if left:
+                source.latencies.add(source.ledger.acks(numbers((root, inc, left)), now_ns))
         self._floor.mark_dirty(task)
+
+
+def _acks_of(batch: Batch, left: array[int]) -> array[int]:
+    """Acknowledge what is left of some bundles' shares."""
+    heads = batch.heads
+    return numbers(
+        number
+        for at, share in enumerate(left)
+        if share
+        for number in (heads[at * HEAD_PLACES], heads[at * HEAD_PLACES + 1], share)
+    )

@@ -57,7 +57,8 @@ def _task(task: Task) -> dict[str, Any]:
         "skipped": task.chain.skipped,
     }
     if task.inbox is not None:
-        row |= {"inbox": task.inbox.tuples, "inbox_most": task.inbox.tuples_most, "waited_ns": task.waited_ns}
+        shown = task.inbox.tuples if not task.mates or task is task.mates[0] else 0  # a shared one is told of once
+        row |= {"inbox": shown, "inbox_most": task.inbox.tuples_most, "waited_ns": task.waited_ns}
         row["latency"] = task.latencies.as_dict()
         task.latencies = Histogram()
     if task.guard is not None:
@@ -71,5 +72,7 @@ def _task(task: Task) -> dict[str, Any]:
             "replays": source.ledger.replays,
             "complete": source.latencies.as_dict(),
         }
+        if source.replays is not None:
+            row["timeout_ns"] = source.replays.timeout_ns
         source.latencies = Histogram()
     return row

@@ -39,6 +39,8 @@ class Step:
         self.ctx = ctx
         self.skipped = 0
         self.consumers: dict[str, list[Callable[[list[Any], Sizes], None]]] = {}
+        #: Tells a number per bundle of the batch at hand; set by the chain.
+        self.origins: Callable[[], Sequence[int] | None] = lambda: None
         self._dead: list[tuple[int, DeadLetter]] = []
 
     @property
@@ -237,6 +239,7 @@ class SinkStep(Step):
     def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
         super().__init__(spec, ctx)
         self.sink = copy.deepcopy(spec.fn)
+        self._numbers: list[int] | None = None
 
     def open(self) -> None:
         """Open the sink."""
@@ -251,19 +254,44 @@ class SinkStep(Step):
         """Write the batch."""
         if not values:
             return
+        self._numbers = self._per_value(sizes) if self.sink.wants_origins else None
         if self.spec.on_error == "fail":
             try:
-                self.sink.write(values)
+                self._write(values, self._numbers)
             except Exception as error:  # noqa: BLE001 - a user's sink may raise anything
                 self.failed(0, values[0] if len(values) == 1 else values, error)
-        else:
+        elif not self._written_whole(values):
             self.results(values)
             self.out_dead(sizes, len(values))
+
+    def _write(self, values: list[Any], numbers: list[int] | None) -> None:
+        if self.sink.wants_origins:
+            self.sink.write_origins(values, numbers)
+        else:
+            self.sink.write(values)
+
+    def _per_value(self, sizes: Sizes) -> list[int] | None:
+        """What each value came of."""
+        origins = self.origins()
+        if origins is None or sizes is None:
+            return None if origins is None else list(origins)
+        return [origin for origin, size in zip(origins, sizes, strict=True) for _ in range(size)]
+
+    def _written_whole(self, values: list[Any]) -> bool:
+        """Where a failed write leaves nothing behind, only batches with a bad value are written one by one."""
+        if not self.sink.atomic:
+            return False
+        try:
+            self._write(values, self._numbers)
+        except Exception:  # noqa: BLE001 - found again, with its value, one by one
+            return False
+        return True
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Write value by value."""
         for value in values:
-            self.sink.write([value])
+            number = None if self._numbers is None else [self._numbers[len(into)]]
+            self._write([value], number)
             into.append(None)
 
 

@@ -6,20 +6,22 @@ it gave is taken in by the brain when the loop brings the piece back.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
-from tailrace.batch import Batch
+from tailrace.batch import HEAD_PLACES, Batch, numbers, root_id
 from tailrace.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
     from tailrace.acking.dedup import Guard
     from tailrace.acking.ledger import Ledger
+    from tailrace.acking.replay import Replays
     from tailrace.connect.base import Reader
-    from tailrace.receiving.inbox import Inbox
+    from tailrace.receiving.inbox import Arrival, Inbox
     from tailrace.topology.plan import Stage
 
     from .chain import Chain, Outputs
-    from .outlet import Outlet
+    from .outlet import Outlet, Output
 
 Mode = Literal["inline", "thread", "async"]
 
@@ -42,6 +44,8 @@ class Task:
         self.outlets = outlets
         self.boxes = [box for outlet in outlets.values() for box in outlet.boxes]
         self.inbox: Inbox | None = None
+        #: The tasks that take from the same inbox; empty where this one has its own.
+        self.mates: list[Task] = []
         self.guard: Guard | None = None
         self.source: SourceSide | None = None
         self.mode: Mode = "async" if stage.is_async else "thread" if stage.head.blocking else "inline"
@@ -72,7 +76,8 @@ class Task:
         """How many pieces of work may be out at once."""
         if self.mode == "async":
             return self.stage.head.concurrency
-        return THREAD_PIECES_MAX if self.mode == "thread" else 1
+        # What waits in front of a busy thread is out of its mates' reach.
+        return THREAD_PIECES_MAX if self.mode == "thread" and not self.mates else 1
 
     def values_per_turn(self, slice_ns: int) -> int:
         """How many values one turn should take, from one upwards as their cost becomes known.
@@ -82,12 +87,16 @@ class Task:
         if self.mode == "async":
             return 1
         aim_ns = slice_ns if self.mode == "inline" else slice_ns // THREAD_SLICES
-        self._turn_values = max(1, min(VALUES_PER_TURN_MAX, 2 * self._turn_values, int(aim_ns / self._cost_ns)))
+        affordable = int(aim_ns / self._cost_ns)
+        if self._turn_values < affordable and self._turn_values < VALUES_PER_TURN_MAX:
+            self._turn_values *= 2
+        elif self._turn_values > affordable:
+            self._turn_values = affordable or 1
         return self._turn_values
 
     def account(self, work: Work) -> None:
         """Learn what a value costs."""
-        values = len(work.batch)
+        values = len(work.batch.values)
         self.tuples_in += values
         self.busy_ns += work.took_ns
         if work.sampled:
@@ -112,15 +121,23 @@ class Task:
     def adopt(self, lineage: int, inc: int) -> bool:
         """Let a bundle that is being worked on answer for the newest incarnation of its root; false if it is not."""
         for piece in self.pieces:
-            if lineage in piece.batch.lineages:
-                incs, at = piece.batch.incs, piece.batch.lineages.index(lineage)
-                incs[at] = max(incs[at], inc)
+            lineages = piece.batch.lineages
+            if lineage in lineages:
+                at = lineages.index(lineage) * HEAD_PLACES + 1
+                piece.batch.heads[at] = max(piece.batch.heads[at], inc)
                 return True
         return False
 
+    def outputs_of(self, work: Work) -> list[Output]:
+        """What a piece of work gave, with the way out of each part."""
+        return [(self.outlets[edge], values, sizes) for edge, values, sizes in work.outputs]
+
     def held_back(self, tuples_max: int) -> bool:
         """Whether an outbox behind the task is full."""
-        return any(len(box.values) >= tuples_max for box in self.boxes)
+        for box in self.boxes:  # noqa: SIM110 - asked before every piece of work; any() takes twice as long
+            if len(box.values) >= tuples_max:
+                return True
+        return False
 
 
 class SourceSide:
@@ -132,33 +149,38 @@ class SourceSide:
         self.latencies = Histogram()
         self.read = 0
         self.draining = False
-        #: Whether roots are sent again for being late; those of a lost worker always are.
-        self.replays_late = True
-        self._turn = 0
+        #: Which roots are sent again for being late; those of a lost worker always are.
+        self.replays: Replays | None = None
+        self._turns = deque(readers.items())
 
     @property
     def exhausted(self) -> bool:
         """Whether no more is to be read."""
-        return self.draining or all(reader.finished for reader in self.readers.values())
+        if self.draining:
+            return True
+        for reader in self.readers.values():  # noqa: SIM110 - asked in every round; all() takes twice as long
+            if not reader.finished:
+                return False
+        return True
 
     def next_reader(self) -> tuple[int, Reader] | None:
         """The next partition in turn that may have something now."""
-        partitions = list(self.readers)
-        for step in range(len(partitions)):
-            partition = partitions[(self._turn + step) % len(partitions)]
-            reader = self.readers[partition]
+        for _ in range(len(self._turns)):
+            partition, reader = self._turns[0]
+            self._turns.rotate(-1)
             if not reader.finished and reader.wait_s() <= 0:
-                self._turn = (self._turn + step + 1) % len(partitions)
                 return partition, reader
         return None
 
     def wait_s(self) -> float:
         """How long until some partition may have something."""
-        return min((reader.wait_s() for reader in self.readers.values() if not reader.finished), default=1.0)
+        return min([reader.wait_s() for reader in self.readers.values() if not reader.finished], default=1.0)
 
 
 class Work:
     """A batch to be run through a task's operators."""
+
+    __slots__ = ("arrivals", "batch", "cpu_ns", "error", "outputs", "sampled", "task", "took_ns")
 
     def __init__(self, task: Task, batch: Batch) -> None:
         self.task = task
@@ -168,10 +190,13 @@ class Work:
         self.took_ns = 0
         self.cpu_ns = 0
         self.sampled = False
-        self.since_ns = 0
+        #: From whom the batch came, how many values from each, and when.
+        self.arrivals: list[Arrival] = []
 
     def run(self) -> None:
         """Run the user's code."""
+        chain = self.task.chain
+        chain.origins = self.batch.lineages or None if chain.wants_origins else None
         self.outputs = self.task.chain.run(self.batch.values, self.batch.sizes)
 
     async def run_async(self) -> None:
@@ -182,8 +207,10 @@ class Work:
 class ReadWork(Work):
     """Records to be read from a partition and run through the operators chained to the source."""
 
+    __slots__ = ("_reader", "_records_max", "dues_ns", "offsets", "partition")
+
     def __init__(self, task: Task, partition: int, reader: Reader, records_max: int) -> None:
-        super().__init__(task, Batch([], None, [], [], []))
+        super().__init__(task, Batch([], None, numbers()))
         self.partition = partition
         self.offsets: Any = ()
         self.dues_ns: Any = None
@@ -194,27 +221,37 @@ class ReadWork(Work):
         """Read, then run the user's code."""
         self.offsets, self.batch.values, self.dues_ns = self._reader.read(self._records_max)
         if self.batch.values:
-            super().run()
+            chain = self.task.chain
+            chain.origins = (
+                [root_id(self.partition, offset) for offset in self.offsets] if chain.wants_origins else None
+            )
+            self.outputs = chain.run(self.batch.values, None)
 
 
 class TickWork(Work):
     """A tick of the task's operators; what they give hangs on no root."""
 
+    __slots__ = ("_now_s",)
+
     def __init__(self, task: Task, now_s: float) -> None:
-        super().__init__(task, Batch([], None, [], [], []))
+        super().__init__(task, Batch([], None, numbers()))
         self._now_s = now_s
 
     def run(self) -> None:
         """Tick."""
+        self.task.chain.origins = None
         self.outputs = self.task.chain.tick(self._now_s)
 
 
 class CloseWork(Work):
     """The end of a task's operators; what they give hangs on no root."""
 
+    __slots__ = ()
+
     def __init__(self, task: Task) -> None:
-        super().__init__(task, Batch([], None, [], [], []))
+        super().__init__(task, Batch([], None, numbers()))
 
     def run(self) -> None:
         """Close."""
+        self.task.chain.origins = None
         self.outputs = self.task.chain.close()

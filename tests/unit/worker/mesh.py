@@ -16,6 +16,9 @@ from tailrace.worker.brain import WorkerBrain
 from tailrace.worker.build import Program
 from tailrace.worker.executors import run_piece
 
+#: Time passes with every flush, so that acks do not gather for ever.
+ACK_PACE_NS = Settings().ack_pace_us * 1000
+
 
 class Mesh:
     """``placement`` gives, per stage and task, the slot; messages wait in ``mail[from, to]`` until delivered."""
@@ -91,6 +94,7 @@ class Mesh:
         return True
 
     def flush(self, slot):
+        self.clock.advance(ACK_PACE_NS)
         self.brains[slot].flush(idle=True)
 
     def deliver(self, slot, messages=10_000):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
+from tests.unit.heads import heads_of
 
 from tailrace.sending.outbox import Outbox
 from tailrace.transport import codec, wire
@@ -63,15 +63,14 @@ def box_of(values, slot=1, window=10_000, channel=7):
 def fill(box, values):
     box.values.extend(values)
     numbers = list(range(len(values)))
-    for column in (box.roots, box.incs, box.lineages):
-        column.extend(numbers)
+    box.heads.extend(heads_of(numbers, numbers, numbers))
     box.sizes.extend([1] * len(values))
 
 
 def test_frames_to_one_peer_share_a_message_that_says_who_wrote_it(post, peers):
     post.data(box_of(["a", "b"]))
     post.credit(1, 4, 99)
-    post.ack(1, [5], [256], [6])
+    post.ack(1, heads_of([5], [256], [6]))
     post.post(acks=True)
     ((slot, message),) = peers.messages
     assert (slot, wire.sender(message)) == (1, (3, 2))
@@ -113,11 +112,11 @@ def test_a_value_that_fits_no_message_is_a_named_error(post):
 
 def test_many_acks_are_cut_into_frames(post, peers):
     count = ACKS_PER_FRAME_MAX + 5
-    post.ack(1, list(range(count)), [256] * count, list(range(count)))
+    post.ack(1, heads_of(range(count), [256] * count, range(count)))
     assert post.acks_waiting == count
     post.post(acks=True)
     assert post.acks_waiting == 0
-    roots = [msgspec.msgpack.decode(frame.payload)[0] for frame in peers.frames(1, wire.ACKS)]
+    roots = [codec.decode_heads(frame.payload)[0::3] for frame in peers.frames(1, wire.ACKS)]
     assert [len(each) for each in roots] == [ACKS_PER_FRAME_MAX, 5]
     assert [root for each in roots for root in each] == list(range(count))
 
@@ -151,16 +150,16 @@ def test_what_was_under_way_to_a_replaced_worker_is_forgotten_and_the_rest_waits
     post.credit(1, 4, 1)
     post.post(acks=False)
     post.credit(1, 4, 2)
-    post.ack(1, [1], [256], [1])
+    post.ack(1, heads_of([1], [256], [1]))
     post.hold(1)
     peers.room = 100
     assert not post.accepts(1)
     post.credit(1, 4, 3)
-    post.ack(1, [2], [512], [2])
+    post.ack(1, heads_of([2], [512], [2]))
     post.post(acks=True)
     assert peers.messages == []
     post.release(1)
     assert post.accepts(1)
     post.post(acks=True)
     assert [int.from_bytes(frame.payload, "little") for frame in peers.frames(1, wire.CREDITS)] == [3]
-    assert msgspec.msgpack.decode(peers.frames(1, wire.ACKS)[0].payload)[0] == [2]
+    assert codec.decode_heads(peers.frames(1, wire.ACKS)[0].payload)[0] == 2

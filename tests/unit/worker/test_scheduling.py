@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tests.unit.heads import batch_of
+
 import tailrace as tr
 from tailrace import testing
-from tailrace.batch import Batch, root_id
+from tailrace.batch import root_id
 
 
 def test_duplicates_in_front_are_passed_over_to_find_what_is_new():
@@ -19,7 +21,7 @@ def test_duplicates_in_front_are_passed_over_to_find_what_is_new():
         (seen,) = task.guard._generations[-1].seen
         (channel,) = task.inbox.channels.values()
         for lineage in (seen, seen, seen, 12345):
-            batch = Batch([lineage], None, [root_id(1, 7)], [0], [lineage])
+            batch = batch_of([lineage], None, [root_id(1, 7)], [0], [lineage])
             brain._delivery._deliver(task, channel, batch, query.clock.now_ns())
         work = brain.next_work()
     assert work is not None

@@ -1,0 +1,46 @@
+"""When a worker looks for late roots of its sources, and sends those again that the replay policy asks for.
+
+Part of the brain: asked by ``on_time``, and by the loop how long it may sleep.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .floor import Floor
+    from .settling import Settling
+
+#: Between two looks, at most.
+_CHECK_MAX_NS = 60_000_000_000
+_NEVER_NS = 1 << 62
+
+
+class LateRoots:
+    """The sources of a worker that send what is late again."""
+
+    def __init__(self, floor: Floor, settling: Settling) -> None:
+        self._settling = settling
+        self._sources = [(task, side, side.replays) for task, side in floor.sources if side.replays is not None]
+        self._outbox_tuples = floor.program.settings.outbox_tuples
+        self._next_ns = 0
+        #: Whether looking cannot wait for the loop's housekeeping.
+        self.pressing = floor.program.policy.replay == "adaptive" and bool(self._sources)
+
+    @property
+    def due_ns(self) -> int:
+        """When the next look is due, if anything is open."""
+        return self._next_ns if any(len(source.ledger) for _, source, _ in self._sources) else _NEVER_NS
+
+    def look(self, now_ns: int) -> None:
+        """Send what is late again, if it is time to look."""
+        if now_ns < self._next_ns:
+            return
+        every_ns = _CHECK_MAX_NS
+        for task, source, replays in self._sources:
+            replays.learn(source.ledger, now_ns)
+            every_ns = min(every_ns, replays.check_ns)
+            # Behind a full outbox nothing was lost: sending again would only make it longer.
+            if not task.held_back(self._outbox_tuples):
+                self._settling.replay(task, source, replays.due(source.ledger, now_ns))
+        self._next_ns = now_ns + every_ns

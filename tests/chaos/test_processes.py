@@ -72,7 +72,7 @@ def _write_at_once(path, pid):
 
 
 def test_none_of_a_stopped_workers_frames_is_accepted_when_it_goes_on(tmp_path):
-    """The zombie wakes inside user code, with a full inbox, and sends what it gives before it notices its lease is over.
+    """The zombie wakes inside user code, with a full inbox, and sends what it gives before it notices its lease ended.
 
     Its tuples carry its pid. The stage behind it has no guard that would drop them, and notes any that get in.
     """

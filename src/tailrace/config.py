@@ -21,6 +21,7 @@ KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
     "sending": ("fifo",),
     "inbox": ("per_task", "shared"),
     "routing": ("even", "latency", "load_aware", "shortest_delay"),
+    "locality": ("off", "worker", "node"),
     "replay": ("off", "fixed", "adaptive"),
     "chaining": ("on", "off"),
 }
@@ -38,6 +39,9 @@ class Policy:
     #: ``per_task``, ``shared`` (where that can be), or ``shared:NAME,...`` for the operators named and no others.
     inbox: str = "per_task"
     routing: str = "even"
+    #: Whether shuffled tuples keep near, as far as no task gets much more than its share: ``off``, in their ``worker``,
+    #: or there and else on their ``node``. A balancing ``routing`` goes before it.
+    locality: str = "off"
     #: ``off`` (nothing is tracked, nothing replayed), ``fixed:SECONDS`` or ``adaptive`` (what is late goes again).
     replay: str = "fixed:30s"
     chaining: str = "on"
@@ -139,6 +143,8 @@ class Settings:
     prometheus_port: int = 0
     #: Edges of which a worker reports tuples and bytes one by one; the rest is added up.
     edges_reported_max: int = 64
+    #: How many times its even share a task may get because it is near, under ``locality``.
+    local_skew_max: float = 1.25
     #: Progress reports kept for ``recentProgress``.
     progress_kept: int = 100
 

@@ -58,6 +58,8 @@ class Deploy(msgspec.Struct, tag=True):
     peers: list[Peer]
     partitions: list[list[Any]]  #: number, stage, task, name and start offset of every source partition
     marks: dict[int, int]
+    #: Per stage, per task: node and slot at the first placement, for rules that keep near; empty where none does.
+    homes: list[list[tuple[int, int]]] = []
 
 
 class Deployed(msgspec.Struct, tag=True):

@@ -88,6 +88,7 @@ class ProgressBook:
                 "edges": self._edge_rows(),
                 "nodes": self._nodes(brain),
                 "balancing": brain.balancing.rows(),
+                "traffic": brain.measured.close_period(seconds, brain.placement, brain.hosts),
             }
         )
         self._latency_period = Histogram()
@@ -177,7 +178,7 @@ class ProgressBook:
         rest = [0, 0]
         for rows in self._edges.values():
             for edge, sender, receiver, tuples, sent_bytes in rows:
-                if edge < 0:
+                if sender < 0:
                     rest = [rest[0] + tuples, rest[1] + sent_bytes]
                     continue
                 ends = self._plan.edges[edge]

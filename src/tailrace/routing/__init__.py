@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .base import Router
-from .registry import goes_by_pending, is_free, router_for
+from .registry import goes_by_pending, is_free, near_rule, router_for
 
-__all__ = ["Router", "goes_by_pending", "is_free", "router_for"]
+__all__ = ["Router", "goes_by_pending", "is_free", "near_rule", "router_for"]

@@ -30,6 +30,8 @@ from .delivery import Delivery
 from .errors import OperatorError, operator_error, user_stack
 from .floor import Floor
 from .late import LateRoots
+from .links import LinkMeter
+from .nearness import near_of
 from .scheduling import IDLE_US, Scheduler
 from .settling import Settling
 from .snapshot import take_snapshot
@@ -77,6 +79,7 @@ class WorkerBrain:
         self._prompt: list[SourceSide] = []
         self._late: LateRoots | None = None
         self._measures = True
+        self._links = LinkMeter(slot)
         self._marks_told: dict[int, int] = {}
 
     @property
@@ -128,7 +131,8 @@ class WorkerBrain:
         program: Program = codec.loads(message.program)
         self.peers = {peer.slot: peer for peer in message.peers}
         site = Site(
-            self.slot, self.attempt, message.placement, message.partitions, self.clock, self._context_of
+            self.slot, self.attempt, message.placement, message.partitions, self.clock, self._context_of,
+            near_of(program, message.homes),
         )  # fmt: skip
         self.program = program
         self._floor = floor = Floor(program, site, self._send, self.control_out)
@@ -287,6 +291,7 @@ class WorkerBrain:
                 source.readers[partition].commit(offset)
             marks |= low
         snapshot = take_snapshot(floor.tasks, floor.post, self.program.settings.edges_reported_max)
+        snapshot["links"] = self._links.read(floor.tasks, self.peers)
         snapshot |= {"refused_messages": self.refused_messages, "lost_tuples": self.lost_tuples}
         self.control_out.append(protocol.Report(snapshot, marks))
 

@@ -5,7 +5,7 @@ Called by the brain when the coordinator deploys; every worker numbers channels 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace.acking.adaptive_timeout import TimeoutSettings
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
     from tailrace.config import Policy, Settings
+    from tailrace.routing.near import Row
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.topology.plan import Plan, Stage, StageEdge
 
@@ -53,6 +54,8 @@ class Site:
     partitions: list[list[Any]]
     clock: Clock
     context_of: Callable[[OperatorSpec, int, int], TaskContext]
+    #: Per edge that keeps near, the shares of its tasks for each sending task.
+    near: dict[int, list[Row]] = field(default_factory=dict)
 
 
 def channel_bases(plan: Plan) -> list[int]:
@@ -123,6 +126,7 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
         routing=program.policy.routing,
         adaptive=program.policy.replay == "adaptive",
         senders=program.plan.stages[edge.src_stage].tasks,
+        near=site.near[edge.id][index] if edge.id in site.near else None,
     )
     project = edge.grouping.fn if target.head.verb == "count" else None
     return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)

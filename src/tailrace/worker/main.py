@@ -26,7 +26,7 @@ from .errors import FencedError, LeaseLostError
 from .loop import WorkerLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tailrace.config import Settings
     from tailrace.topology.operators import OperatorSpec
@@ -58,11 +58,11 @@ class Whereabouts:
     host: str
 
 
-def run_worker(boot: Boot, where: Whereabouts) -> None:
-    """Join the query and work until it ends."""
+def run_worker(boot: Boot, where: Whereabouts, make_board: Callable[..., Switchboard] = Switchboard) -> None:
+    """Join the query and work until it ends; a test may have a switchboard of its own."""
     os.environ[SLOT_VARIABLE] = str(where.slot)
     control = ControlLine(boot.address, boot.secret, where.slot, boot.settings.frame_bytes_max)
-    board = Switchboard(where.slot, boot.secret, where.host or control.host, boot.settings)
+    board = make_board(where.slot, boot.secret, where.host or control.host, boot.settings)
     try:
         _work(boot, where, control, board)
     except (LeaseLostError, FencedError) as error:

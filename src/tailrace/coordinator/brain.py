@@ -22,7 +22,7 @@ from tailrace.worker.errors import OperatorError
 
 from . import errors
 from .balancing import Balancing
-from .deployment import check_sharing, place_tasks
+from .deployment import check_sending, check_sharing, place_tasks
 from .progress import ProgressBook
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class CoordinatorBrain:
 
     def __init__(self, query_id: str, program: Program, workers: int, partitions: list[list[Any]], python: str) -> None:
         check_sharing(program.plan, program.policy)
+        check_sending(program)
         self.state = "registering"
         self.error: Exception | None = None
         self.out: deque[tuple[int, protocol.FromCoordinator]] = deque()
@@ -189,7 +190,7 @@ class CoordinatorBrain:
 
     def _deploy_all(self) -> None:
         self.state = "deploying"
-        hosts = {slot: member.peer.host for slot, member in self.members.items()}
+        hosts = {slot: member.peer.node_name for slot, member in self.members.items()}
         self.placement = place_tasks(self._program.plan, self._program.policy.placement, hosts)
         for member in self.members.values():
             self._deploy(member)

@@ -30,13 +30,19 @@ def _enter(boot: Boot, where: Whereabouts) -> None:
 
 
 class ProcessHost:
-    """Workers as child processes; ``hosts`` lets a test give each an address of its own on loopback."""
+    """Workers as child processes; ``hosts`` lets a test give each an address of its own on loopback.
+
+    Each is an executor of its own unless ``per_executor`` of them are to be taken for one.
+    """
 
     driver_host = "127.0.0.1"
     bind_host = "127.0.0.1"
 
-    def __init__(self, workers: int, *, hosts: list[str] | None = None, restarts_max: int = 20) -> None:
+    def __init__(
+        self, workers: int, *, hosts: list[str] | None = None, restarts_max: int = 20, per_executor: int = 1
+    ) -> None:
         self.workers = workers
+        self._per_executor = per_executor
         self._hosts = hosts or ["127.0.0.1"] * workers
         # A fork of a server that has the imports behind it starts in a moment, and without the threads of this process.
         self._context = multiprocessing.get_context("forkserver")
@@ -54,7 +60,7 @@ class ProcessHost:
 
     def _start(self, boot: Boot, slot: int) -> BaseProcess:
         self._launches[slot] += 1
-        where = Whereabouts(slot, self._launches[slot], f"process-{slot}", self._hosts[slot])
+        where = Whereabouts(slot, self._launches[slot], f"process-{slot // self._per_executor}", self._hosts[slot])
         process = self._context.Process(target=_enter, args=(boot, where), daemon=True)
         process.start()
         return process

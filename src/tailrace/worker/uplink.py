@@ -168,7 +168,7 @@ class Uplink:
         heads = queue.heads(floor.post)
         if not heads:
             return 0, 0, 0
-        head = min(heads, key=_since)
+        head = min(heads, key=_order)
         box = head.box
         before = box.sent_total
         size = floor.post.some(box, min(tuples_max, head.tuples, box.room, self._batch_max))
@@ -181,7 +181,7 @@ class Uplink:
     def _show(self, queue: Queue, now_ns: int) -> None:
         """Put on the board what a queue could send now."""
         heads = queue.heads(self._floor.post)
-        since_ns = min(heads, key=_since).since_ns if heads else now_ns
+        since_ns = min([head.since_ns for head in heads], default=now_ns)
         first = sum([head.tuples for head in heads if head.since_ns == since_ns])
         tuples = queue.waiting(heads)
         self._board.show(
@@ -209,5 +209,6 @@ class Uplink:
                 queue.most = queue.tuples
 
 
-def _since(head: Head) -> int:
-    return head.since_ns
+def _order(head: Head) -> tuple[int, int]:
+    """Oldest first; of what came together the most, so that one receiver does not wait for another's share."""
+    return head.since_ns, -head.tuples

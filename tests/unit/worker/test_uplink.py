@@ -121,7 +121,7 @@ def test_lbf_shortens_the_longest_queue_of_the_node_whichever_worker_has_it():
         )
         parts.shuffle().sink(tr.sinks.collect(), tasks=2)
         policy = Policy(sending=sending, placement="by_operator", replay="off")
-        settings = Settings(link_bytes_per_s=20_000, progress_s=0.01, batch_max=1)
+        settings = Settings(link_bytes_per_s=20_000, progress_s=0.01, batch_max=1, gate_max_wait_ms=10_000)
         with InProcess(flow, workers=6, nodes=3, policy=policy, settings=settings) as running:
             result = running.finish()
             made_in = [

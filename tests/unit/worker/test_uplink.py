@@ -13,6 +13,7 @@ from tailrace.config import Policy, Settings
 from tailrace.errors import ConfigError
 from tailrace.sending.gate import Cursor, Entry, Grant
 from tailrace.sending.registry import GATES
+from tailrace.testing.connectors import TestSource
 from tailrace.testing.inprocess import InProcess
 from tailrace.transport import wire
 from tailrace.worker.board import ROWS_MAX
@@ -115,7 +116,8 @@ def test_acks_and_ends_pass_by_the_gate():
 def test_lbf_shortens_the_longest_queue_of_the_node_whichever_worker_has_it():
     def most(sending):
         flow = tr.Topology("uneven")
-        source = flow.source(tr.sources.items(range(200)), tasks=1)
+        fed = TestSource(open_ended=True)
+        source = flow.source(fed, tasks=1)
         parts = source.group_by(lambda value, tasks: 0 if value % 4 else 1).flat_map(
             lambda value: [value] * 2, name="make", tasks=2
         )
@@ -123,6 +125,10 @@ def test_lbf_shortens_the_longest_queue_of_the_node_whichever_worker_has_it():
         policy = Policy(sending=sending, placement="by_operator", replay="off")
         settings = Settings(link_bytes_per_s=20_000, progress_s=0.01, batch_max=1, gate_max_wait_ms=10_000)
         with InProcess(flow, workers=6, nodes=3, policy=policy, settings=settings) as running:
+            for value in range(0, 200, 4):  # twice what the link carries, three quarters of it by one task
+                fed.feed(range(value, value + 4))
+                running.advance(0.005)
+            fed.end()
             result = running.finish()
             made_in = [
                 cell.brain.slot

@@ -23,6 +23,15 @@ class Peer(msgspec.Struct, frozen=True):
     probe_path: str = ""
     probe_nonce: str = ""
     why_no_ring: str = ""
+    #: The name of the worker's node where that is not its host.
+    node: str = ""
+    #: The board of its gate, where the uplink is limited.
+    board: str = ""
+
+    @property
+    def node_name(self) -> str:
+        """What placement and progress call its node."""
+        return self.node or self.host
 
 
 class Register(msgspec.Struct, tag=True):

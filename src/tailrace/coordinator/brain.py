@@ -23,7 +23,7 @@ from tailrace.worker.nearness import homes_of
 
 from . import errors
 from .balancing import Balancing
-from .deployment import check_sharing, place_tasks
+from .deployment import check_sending, check_sharing, place_tasks
 from .measured import Measured
 from .progress import ProgressBook
 
@@ -60,6 +60,7 @@ class CoordinatorBrain:
 
     def __init__(self, query_id: str, program: Program, workers: int, partitions: list[list[Any]], python: str) -> None:
         check_sharing(program.plan, program.policy)
+        check_sending(program)
         self.state = "registering"
         self.error: Exception | None = None
         self.out: deque[tuple[int, protocol.FromCoordinator]] = deque()
@@ -188,7 +189,7 @@ class CoordinatorBrain:
     @property
     def hosts(self) -> dict[int, str]:
         """The node of each slot."""
-        return {slot: member.peer.host for slot, member in self.members.items()}
+        return {slot: member.peer.node_name for slot, member in self.members.items()}
 
     @property
     def _program_deployed(self) -> bool:

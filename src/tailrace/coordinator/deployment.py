@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import PARTITIONS_MAX
-from tailrace.errors import nearest
+from tailrace.errors import ConfigError, nearest
 from tailrace.placement import by_name
 from tailrace.receiving.shared import SharedQueueError, check_may_share
+from tailrace.worker.board import ROWS_MAX
 
 from .errors import StartError
 from .graphs import nodes_of, placement_of, task_graph
@@ -44,6 +45,22 @@ def check_sharing(plan: Plan, policy: Policy) -> None:
                 nearest(name, heads),
             )
         check_may_share(heads[name], tuple(plan.inputs[heads[name].id]))
+
+
+def check_sending(program: Program) -> None:
+    """Refuse a gate that has nothing to hand out, or more senders than its board has room for."""
+    policy, settings = program.policy, program.settings
+    if policy.sending != "fifo" and not settings.link_bytes_per_s:
+        raise ConfigError(
+            f"sending={policy.sending!r} orders what waits for a limited uplink; the setting link_bytes_per_s is 0.",
+            "Set link_bytes_per_s to what a node may send per second, or leave sending at 'fifo'.",
+        )
+    tasks = sum(stage.tasks for stage in program.plan.stages)
+    if settings.link_bytes_per_s and tasks > ROWS_MAX:
+        raise ConfigError(
+            f"Behind a limited uplink a topology may have {ROWS_MAX} tasks; found {tasks}.",
+            "Use fewer tasks, or leave link_bytes_per_s at 0.",
+        )
 
 
 def deal_partitions(plan: Plan) -> list[list[Any]]:

@@ -165,6 +165,8 @@ class ProgressBook:
                     "inbox": row.get("inbox", 0),
                     "outbox": row.get("outbox", 0),
                 }
+                if "uplink" in row:
+                    shown |= {"uplink": row["uplink"], "uplinkMost": row["uplink_most"]}
                 if "timeout_ns" in row:
                     shown["replayTimeout_ms"] = round(row["timeout_ns"] / 1e6, 3)
                 if key in self._task_latency:
@@ -197,7 +199,7 @@ class ProgressBook:
     def _nodes(self, brain: CoordinatorBrain) -> dict[str, Row]:
         nodes: dict[str, Row] = {}
         for slot, member in brain.members.items():
-            node = nodes.setdefault(member.peer.host, {"workers": 0, "sent_bytes": 0, "cpu_s": 0.0})
+            node = nodes.setdefault(member.peer.node_name, {"workers": 0, "sent_bytes": 0, "cpu_s": 0.0})
             node["workers"] += 1
             node["sent_bytes"] += self._sent_bytes.get(slot, 0)
             node["cpu_s"] += sum(row.get("cpu_ns", 0) for row in self._rows.get(slot, {}).values()) / _NS_PER_S

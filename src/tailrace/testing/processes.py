@@ -38,7 +38,8 @@ def _enter(boot: Boot, where: Whereabouts, link_delay_ms: float | None) -> None:
 class ProcessHost:
     """Workers as child processes; ``hosts`` lets a test give each an address of its own on loopback.
 
-    With ``link_delay_ms`` hosts of different names are nodes apart: they talk by TCP only, and so much later.
+    Each is an executor of its own unless ``per_executor`` of them are to be taken for one. With ``link_delay_ms`` hosts
+    of different names are nodes apart: they talk by TCP only, and so much later.
     """
 
     driver_host = "127.0.0.1"
@@ -51,9 +52,11 @@ class ProcessHost:
         hosts: list[str] | None = None,
         link_delay_ms: float | None = None,
         restarts_max: int = 20,
+        per_executor: int = 1,
     ) -> None:
         self.workers = workers
         self._link_delay_ms = link_delay_ms
+        self._per_executor = per_executor
         self._hosts = hosts or ["127.0.0.1"] * workers
         # A fork of a server that has the imports behind it starts in a moment, and without the threads of this process.
         self._context = multiprocessing.get_context("forkserver")
@@ -71,7 +74,7 @@ class ProcessHost:
 
     def _start(self, boot: Boot, slot: int) -> BaseProcess:
         self._launches[slot] += 1
-        where = Whereabouts(slot, self._launches[slot], f"process-{slot}", self._hosts[slot])
+        where = Whereabouts(slot, self._launches[slot], f"process-{slot // self._per_executor}", self._hosts[slot])
         process = self._context.Process(target=_enter, args=(boot, where, self._link_delay_ms), daemon=True)
         process.start()
         return process

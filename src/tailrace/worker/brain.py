@@ -35,6 +35,7 @@ from .nearness import near_of
 from .scheduling import IDLE_US, Scheduler
 from .settling import Settling
 from .snapshot import take_snapshot
+from .uplink import open_uplink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from .build import Program
     from .task import SourceSide, Task, Work
+    from .uplink import Meets
 
 _NS_PER_S = 1_000_000_000
 #: How often the coordinator is told what is complete of sources that someone waits for.
@@ -60,6 +62,7 @@ class WorkerBrain:
         clock: Clock,
         send: Callable[[int, bytes], bool],
         context_of: Callable[[OperatorSpec, int, int], TaskContext],
+        neighbours: Meets | None = None,
     ) -> None:
         self.slot = slot
         self.attempt = attempt
@@ -71,6 +74,8 @@ class WorkerBrain:
         self.failed = False
         self._send = send
         self._context_of = context_of
+        #: Who stands behind the same limited uplink; None where there is none.
+        self._neighbours = neighbours
         self._floor: Floor | None = None
         self._running = False
         self._next_report_ns = 0
@@ -104,6 +109,8 @@ class WorkerBrain:
             case protocol.PeerUp(peer=peer):
                 self.peers[peer.slot] = peer
                 self._delivery.replaced(peer)
+                if self._delivery.uplink is not None:
+                    self._delivery.uplink.meet(self.peers)
                 self.control_out.append(protocol.PeerSeen(peer.slot, peer.attempt))
             case protocol.Resume(slot=slot):
                 self._resume(slot)
@@ -141,6 +148,7 @@ class WorkerBrain:
         self._measures = program.settings.metrics or program.policy.routing in {"latency", "shortest_delay"}
         self._acks = Acknowledger(floor, message.partitions, message.placement)
         self._delivery = Delivery(floor, self._acks)
+        self._delivery.uplink = open_uplink(floor, self._neighbours, self.peers)
         self._settling = Settling(floor, self._acks)
         self._late = LateRoots(floor, self._settling)
         for task in floor.tasks:
@@ -293,6 +301,8 @@ class WorkerBrain:
         snapshot = take_snapshot(floor.tasks, floor.post, self.program.settings.edges_reported_max)
         snapshot["links"] = self._links.read(floor.tasks, self.peers)
         snapshot |= {"refused_messages": self.refused_messages, "lost_tuples": self.lost_tuples}
+        if self._delivery.uplink is not None:
+            self._delivery.uplink.tell(snapshot)
         self.control_out.append(protocol.Report(snapshot, marks))
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ class LinkMeter:
 
     def read(self, tasks: Iterable[Task], peers: Mapping[int, Peer]) -> list[list[int]]:
         """Rows of edge, kind of link, tuples, bytes."""
-        here = peers[self._slot].host if self._slot in peers else ""
+        here = peers[self._slot].node_name if self._slot in peers else ""
         for task in tasks:
             for outlet in task.outlets.values():
                 for box in outlet.boxes:
@@ -47,4 +47,4 @@ class LinkMeter:
         if slot == self._slot:
             return SAME_WORKER
         peer = peers.get(slot)
-        return SAME_NODE if peer is not None and peer.host == here else OTHER_NODE
+        return SAME_NODE if peer is not None and peer.node_name == here else OTHER_NODE

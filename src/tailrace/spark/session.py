@@ -41,7 +41,8 @@ LIGHT: dict[str, str] = {
     "spark.executor.extraJavaOptions": _JVM_OPTIONS,
 }
 _EXECUTOR_MIB = 1024
-_EXECUTORS = 2
+#: Of an embedded session, unless it is told otherwise.
+EXECUTORS = 2
 _JVM_END_S = 10.0
 
 
@@ -108,9 +109,9 @@ def end_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
 
 
-def embedded(workers: int, log: IO[bytes] | None = None) -> SparkSession:
-    """Start a local-cluster of two executors, sized for the workers, on the loopback address."""
-    per_executor = -(-workers // _EXECUTORS)
+def embedded(workers: int, log: IO[bytes] | None = None, *, executors: int = EXECUTORS) -> SparkSession:
+    """Start a local-cluster of a few executors, sized for the workers, on the loopback address."""
+    per_executor = -(-workers // executors)
     # Executors of a local-cluster announce the machine's address; everything here stays on loopback.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
@@ -121,7 +122,7 @@ def embedded(workers: int, log: IO[bytes] | None = None) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": f"{_EXECUTOR_MIB}m",
     }
-    master = f"local-cluster[{_EXECUTORS},{per_executor},{_EXECUTOR_MIB}]"
+    master = f"local-cluster[{executors},{per_executor},{_EXECUTOR_MIB}]"
     return spark_session("tailrace", master=master, config=config, log=log)
 
 

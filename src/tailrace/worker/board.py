@@ -169,7 +169,7 @@ class Board:
         _GRANTED.pack_into(self._view, _at(queue) + _GRANTED_AT, self.granted(queue) + tuples)
 
     def entries(self) -> dict[int, Entry]:
-        """What each queue has waiting beyond what it may send already."""
+        """What each queue has waiting beyond what it may send already, as old as all it has."""
         rows = min(ROWS_MAX, _ROWS.unpack_from(self._view, _ROWS_AT)[0])
         found = {}
         for number, row in enumerate(_ROW.iter_unpack(self._view[_HEAD_BYTES : _at(rows)])):
@@ -179,15 +179,8 @@ class Board:
                 entry = Entry(
                     number, operator, -1, left, left * each, since_ns, refreshed_ns, bool(flags & _ALONE), first
                 )
-                found[number] = after(entry, granted) if granted else entry
+                found[number] = entry._replace(first=max(0, first - granted))
         return found
-
-
-def after(entry: Entry, granted: int) -> Entry:
-    """What is shown of a queue once some of its tuples may go; how old those behind the first are is not known."""
-    if granted < entry.first:
-        return entry._replace(first=entry.first - granted)
-    return entry._replace(first=1, since_ns=entry.refreshed_ns)
 
 
 def _at(queue: int) -> int:

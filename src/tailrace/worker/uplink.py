@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tailrace.sending.gate import Entry, GateSettings
 from tailrace.sending.registry import gate_by_name
 
-from .board import Board, after
+from .board import Board
 from .uplink_queue import Queue
 
 if TYPE_CHECKING:
@@ -155,6 +155,10 @@ class Uplink:
         if free_ns > now_ns:
             return free_ns
         left, waiting = turn.tuples_max, board.entries()
+        # Since then the link could not have been idle, had its workers looked in time.
+        busy_ns = min([entry.since_ns for entry in waiting.values()], default=now_ns)
+        begin_ns = max(free_ns, busy_ns, now_ns - self._settings.max_wait_ns)
+        waiting = {number: _aged(entry) for number, entry in waiting.items()}
         while free_ns <= now_ns:
             entry = waiting.get(turn.outbox)
             if entry is None or left <= 0 or now_ns >= turn.until_ns:
@@ -163,17 +167,13 @@ class Uplink:
                     break
                 turn, left = found, found.tuples_max
                 continue
-            begin_ns = max(free_ns, entry.since_ns, now_ns - self._settings.max_wait_ns)
             each_ns = int(entry.bytes / entry.tuples * self._ns_per_byte) + 1
             tuples = min(left, entry.tuples, (now_ns - begin_ns) // each_ns + 1)
             board.grant(entry.outbox, tuples)
-            free_ns = begin_ns + tuples * each_ns
+            begin_ns = free_ns = begin_ns + tuples * each_ns
             left -= tuples
             if tuples < entry.tuples:
-                rest = entry._replace(
-                    tuples=entry.tuples - tuples, bytes=entry.bytes - tuples * entry.bytes // entry.tuples
-                )
-                waiting[entry.outbox] = after(rest, tuples)
+                waiting[entry.outbox] = _aged(_without(entry, tuples))
             else:
                 del waiting[entry.outbox]
         board.set_turn(free_ns, turn, left)
@@ -223,6 +223,17 @@ class Uplink:
             if queue is not None:
                 row |= {"uplink": queue.tuples, "uplink_most": queue.most}
                 queue.most = queue.tuples
+
+
+def _without(entry: Entry, tuples: int) -> Entry:
+    """What a queue has waiting beyond some more of its tuples."""
+    left = entry.tuples - tuples
+    return entry._replace(tuples=left, bytes=entry.bytes // entry.tuples * left, first=max(0, entry.first - tuples))
+
+
+def _aged(entry: Entry) -> Entry:
+    """How old a queue counts as once its oldest tuples may go: what is behind them, only its own worker knows."""
+    return entry if entry.first else entry._replace(first=1, since_ns=entry.refreshed_ns)
 
 
 def _order(head: Head) -> tuple[int, int]:

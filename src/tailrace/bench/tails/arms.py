@@ -18,7 +18,7 @@ from tailrace.bench import inside
 from tailrace.bench.rows import P999_SAMPLES_MIN, make_row, missing_row
 from tailrace.coordinator.query import Query
 from tailrace.metrics.histogram import Histogram
-from tailrace.spark.session import embedded, end_embedded, end_jvm
+from tailrace.spark.session import EXECUTORS, embedded, end_embedded, end_jvm
 from tailrace.testing.chaos import Knobs
 from tailrace.testing.processes import ProcessHost
 
@@ -96,13 +96,17 @@ class Stage:
             return ProcessHost(WORKERS)
         from tailrace.spark.host import SparkHost  # noqa: PLC0415 - only where Spark is there
 
+        return SparkHost(self.session(WORKERS + 1), WORKERS, settings)
+
+    def session(self, slots: int, executors: int = EXECUTORS) -> Any:
+        """The session of all arms, started for the first of them."""
         if self._spark is None:
             self._say("Starting Spark")
             logging.getLogger("py4j").setLevel(logging.CRITICAL)
-            self._spark = embedded(WORKERS + 1, self._log)
+            self._spark = embedded(slots, self._log, executors=executors)
             # PySpark's own handler cancels the jobs that host the workers: after Ctrl-C nothing could end in order.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        return SparkHost(self._spark, WORKERS, settings)
+        return self._spark
 
     def close(self) -> None:
         """End Spark, if it was started."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.errors import ConfigError
-from tailrace.sending.gate import Cursor, Entry, GateSettings
+from tailrace.sending.gate import Cursor, Entry, GateSettings, TurnsOfOperators
 from tailrace.sending.registry import GATES, SIMULATED_GATES, gate_by_name
 from tailrace.simulate.slots import run_slots
 
@@ -114,7 +116,7 @@ def test_an_unknown_gate_names_the_nearest():
 # -- the competitive bound -------------------------------------------------------------------------------------------
 
 
-def optimum(trace):
+def by_brute_force(trace):
     """Least possible largest backlog: over all choices, by keeping every state that can be reached."""
     count = len(trace[0])
     states = {(0,) * count: 0}
@@ -129,22 +131,87 @@ def optimum(trace):
     return min(states.values())
 
 
-TRACES = st.integers(2, 4).flatmap(
-    lambda queues: st.lists(
-        st.lists(st.integers(0, 3), min_size=queues, max_size=queues), min_size=1, max_size=7
+def optimum(trace):
+    """The same for many queues: the least backlog with which every tuple can go in time, the most urgent first.
+
+    With at most b waiting, a queue's k-th tuple has to go by the slot in which its (k + b)-th comes.
+    """
+    times = [[slot for slot, coming in enumerate(trace) for _ in range(coming[box])] for box in range(len(trace[0]))]
+    return next(most for most in itertools.count() if _in_time(times, most, len(trace)))
+
+
+def _in_time(times, most, slots):
+    jobs = sorted(
+        (come, queue[at + most] if at + most < len(queue) else slots)
+        for queue in times
+        for at, come in enumerate(queue)
     )
-)  # fmt: skip
+    urgent, at = [], 0
+    for slot in range(slots):
+        while at < len(jobs) and jobs[at][0] == slot:
+            heapq.heappush(urgent, jobs[at][1])
+            at += 1
+        if urgent:
+            heapq.heappop(urgent)
+        if urgent and urgent[0] <= slot:
+            return False
+    return True
+
+
+def bound(trace):
+    return 3 + math.ceil(math.log2(len(trace[0])))
+
+
+def traces(queues, slots, most=3):
+    return st.integers(*queues).flatmap(
+        lambda count: st.lists(
+            st.lists(st.integers(0, most), min_size=count, max_size=count), min_size=1, max_size=slots
+        )
+    )  # fmt: skip
+
+
+SMALL = traces((2, 4), 7)
+#: Any order is within N of the optimum, so the bound says something from 7 queues on.
+WIDE = traces((7, 16), 24, most=1)
 
 
 @settings(max_examples=300, deadline=None)
-@given(TRACES)
-def test_lbf_is_within_the_competitive_bound_of_the_optimum(trace):
-    bound = 3 + math.ceil(math.log2(len(trace[0])))
-    assert run_slots("lbf", trace).max_backlog <= bound * optimum(trace)
+@given(SMALL)
+def test_the_optimum_is_what_brute_force_finds(trace):
+    assert optimum(trace) == by_brute_force(trace)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(SMALL)
+def test_lbf_is_within_the_bound_of_brute_force_on_small_traces(trace):
+    assert run_slots("lbf", trace).max_backlog <= bound(trace) * by_brute_force(trace)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(WIDE)
+def test_lbf_is_within_the_bound_where_not_every_order_is(trace):
+    assert run_slots("lbf", trace).max_backlog <= bound(trace) * optimum(trace)
+
+
+def against_the_shortest_first(queues):
+    """All queues have one tuple; then one of them gets another in every slot."""
+    return [[1] * queues, *([[1] + [0] * (queues - 1)] * (queues - 1))]
+
+
+def test_the_bound_can_be_broken(monkeypatch):
+    class ShortestFirst(TurnsOfOperators):
+        def pick(self, entries, cursor):
+            del cursor
+            return min(entries, key=lambda entry: (entry.tuples, -entry.outbox))
+
+    monkeypatch.setitem(SIMULATED_GATES, "shortest_first", ShortestFirst)
+    trace = against_the_shortest_first(16)
+    assert run_slots("shortest_first", trace).max_backlog > bound(trace) * optimum(trace)
+    assert run_slots("lbf", trace).max_backlog <= bound(trace) * optimum(trace)
 
 
 @settings(max_examples=200, deadline=None)
-@given(TRACES, st.sampled_from(["lbf", "fifo", "round_robin"]))
+@given(SMALL, st.sampled_from(["lbf", "fifo", "round_robin"]))
 def test_no_gate_beats_the_optimum_or_loses_a_tuple(trace, gate):
     found = run_slots(gate, trace)
     assert found.max_backlog >= optimum(trace)
@@ -153,7 +220,6 @@ def test_no_gate_beats_the_optimum_or_loses_a_tuple(trace, gate):
 
 @pytest.mark.soak
 @settings(max_examples=20_000, deadline=None)
-@given(TRACES)
-def test_lbf_is_within_the_bound_on_thousands_of_traces(trace):
-    bound = 3 + math.ceil(math.log2(len(trace[0])))
-    assert run_slots("lbf", trace).max_backlog <= bound * optimum(trace)
+@given(st.one_of(SMALL, WIDE))
+def test_lbf_is_within_the_bound_on_many_thousands_of_traces(trace):
+    assert run_slots("lbf", trace).max_backlog <= bound(trace) * optimum(trace)

@@ -20,7 +20,7 @@ KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
     "placement": ("round_robin", "stromax", "turbostream", "metis", "auto"),
     "sending": ("fifo",),
     "inbox": ("per_task", "shared"),
-    "routing": ("even", "latency", "load_aware", "shortest_delay"),
+    "routing": ("even", "latency", "load_aware", "shortest_delay", "partial_key"),
     "replay": ("off", "fixed", "adaptive"),
     "chaining": ("on", "off"),
 }

@@ -9,6 +9,8 @@ from tailrace.errors import nearest
 from tailrace.placement import by_name
 from tailrace.placement.model import Node, Stream, TaskEdge, TaskGraph, TaskVertex
 from tailrace.receiving.shared import SharedQueueError, check_may_share
+from tailrace.topology.plan import make_plan
+from tailrace.topology.split import with_partial_keys
 
 from .errors import StartError
 
@@ -16,7 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tailrace.config import Policy
+    from tailrace.topology.graph import Topology
     from tailrace.topology.plan import Plan
+
+
+def plan_of(topology: Topology, policy: Policy) -> Plan:
+    """Make the plan of a query; where a key may go to two tasks, counts and reduces become parts and a merge."""
+    drawn = with_partial_keys(topology) if policy.routing == "partial_key" else topology
+    return make_plan(drawn, chaining=policy.chaining == "on")
 
 
 def task_graph(plan: Plan) -> TaskGraph:

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tailrace.clock import SystemClock
 from tailrace.errors import ConfigError
 from tailrace.metrics.prometheus import MetricsPage, render
-from tailrace.topology.plan import make_plan
 from tailrace.transport.handshake import SECRET_BYTES
 from tailrace.worker.build import Program
 from tailrace.worker.main import Boot
 
 from .brain import CoordinatorBrain
-from .deployment import deal_partitions
+from .deployment import deal_partitions, plan_of
 from .errors import QueryError, StartError
 from .explain import explain
 from .loop import CoordinatorLoop
@@ -106,7 +105,7 @@ class Query:
         self.id = str(uuid.uuid4())
         self.name = topology.name
         self._host = host
-        plan = make_plan(topology, chaining=policy.chaining == "on")
+        plan = plan_of(topology, policy)
         self._program = Program(plan, policy, settings)
         self._brain = CoordinatorBrain(
             self.id, self._program, host.workers, deal_partitions(plan), platform.python_version()

@@ -16,9 +16,8 @@ from tailrace import protocol
 from tailrace.clock import FakeClock
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.brain import CoordinatorBrain
-from tailrace.coordinator.deployment import deal_partitions
+from tailrace.coordinator.deployment import deal_partitions, plan_of
 from tailrace.coordinator.explain import explain
-from tailrace.topology.plan import make_plan
 from tailrace.version import __version__
 from tailrace.worker.build import Program
 
@@ -81,7 +80,7 @@ class InProcess:
     ) -> None:
         flow.validate()
         policy = policy or Policy()
-        plan = make_plan(flow, chaining=policy.chaining == "on")
+        plan = plan_of(flow, policy)
         self.clock = clock or FakeClock()
         self.brain = CoordinatorBrain(
             "in-process",

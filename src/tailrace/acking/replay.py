@@ -1,7 +1,7 @@
 """Which open roots a source task sends again for being late: ``fixed`` after a set time, ``adaptive`` as they lag.
 
-One of these per source task, asked by its worker's brain every ``check_ns``; the ledger says what is overdue. Pure: the
-clock's reading is passed in. What is sent again after a worker was lost does not go through here.
+One of these per source task, asked by its worker's brain when ``next_look_ns`` says; the ledger says what is overdue.
+Pure: the clock's reading is passed in. What is sent again after a worker was lost does not go through here.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ class Replays(Protocol):
         """How long after its last sending a root is late."""
         ...
 
-    @property
-    def check_ns(self) -> int:
-        """How often to ask."""
+    def next_look_ns(self, ledger: Ledger, now_ns: int) -> int:
+        """When to ask again."""
         ...
 
     def emitted(self, roots: int) -> None:
@@ -53,10 +52,10 @@ class FixedReplays:
     def __init__(self, timeout_ns: int) -> None:
         self.timeout_ns = timeout_ns
 
-    @property
-    def check_ns(self) -> int:
-        """A twentieth of the timeout."""
-        return max(self.timeout_ns // 20, _CHECK_MIN_NS)
+    def next_look_ns(self, ledger: Ledger, now_ns: int) -> int:
+        """A twentieth of the timeout later."""
+        del ledger
+        return now_ns + max(self.timeout_ns // 20, _CHECK_MIN_NS)
 
     def emitted(self, roots: int) -> None:
         """Nothing hangs on how many there are."""
@@ -88,10 +87,16 @@ class AdaptiveReplays:
         """The timeout of this period."""
         return self.timeout.timeout_ns
 
-    @property
-    def check_ns(self) -> int:
-        """A tenth of the timeout, within bounds."""
-        return min(max(self.timeout_ns // 10, _LOOK_MIN_NS), _LOOK_MAX_NS)
+    def next_look_ns(self, ledger: Ledger, now_ns: int) -> int:
+        """When the oldest open root will be late, so that a source whose roots are in time is not woken for nothing.
+
+        Where that one is late already it waits for budget, or to be late once more: a tenth of the timeout later.
+        """
+        oldest_ns = ledger.oldest_ns()
+        late_ns = (now_ns if oldest_ns is None else oldest_ns) + self.timeout_ns
+        if late_ns <= now_ns:
+            late_ns = now_ns + self.timeout_ns // 10
+        return min(max(late_ns, now_ns + _LOOK_MIN_NS), now_ns + _LOOK_MAX_NS)
 
     def emitted(self, roots: int) -> None:
         """Earn what may be replayed."""

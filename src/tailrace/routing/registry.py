@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from .base import Router
 
+#: Routing policies that go by what is pending at each task.
+PENDING_ROUTINGS = frozenset({"shortest_delay", "load_aware"})
 #: Groupings under which any task may take any tuple.
 SHAREABLE = frozenset({"auto", "shuffle", "local"})
 
@@ -76,7 +78,7 @@ def is_free(edge: StageEdge, target: Stage, *, local: Sequence[int], tracked: bo
 
 def goes_by_pending(routing: str, *, tracked: bool, adaptive: bool) -> bool:
     """Whether the rule of a free edge must hear of tuples as they are finished."""
-    return routing in {"shortest_delay", "load_aware"} or (tracked and adaptive)
+    return routing in PENDING_ROUTINGS or (tracked and adaptive)
 
 
 def _balanced(routing: str, tasks: int, sender: int, senders: int, *, adaptive: bool) -> Router:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.routing import PENDING_ROUTINGS
 from tailrace.transport import codec, wire
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from .acks import Acknowledger
     from .floor import Floor
     from .task import Task
+
+#: How many times longer credits may gather where only replays go by them.
+_DETOUR_PACES = 5
 
 
 class Delivery:
@@ -29,7 +33,12 @@ class Delivery:
         #: Channels whose senders have yet to hear what is done.
         self._owed: dict[Channel, None] = {}
         self._paid_ns = 0
-        self._pace_ns = floor.program.settings.credit_pace_us * 1000
+        self.pace_credits(floor.program.policy.routing)
+
+    def pace_credits(self, routing: str) -> None:
+        """Set how long credits gather: a balancing rule goes by every tuple, a detour only by who is alive."""
+        paces = 1 if routing in PENDING_ROUTINGS else _DETOUR_PACES
+        self._pace_ns = paces * self._floor.program.settings.credit_pace_us * 1000
 
     # -- in ------------------------------------------------------------------------------------------------------
 
@@ -97,13 +106,15 @@ class Delivery:
                 else:
                     self._owed[channel] = None
 
-    def _pay(self, now_ns: int) -> None:
-        """Send the credits that are owed: the first after a pause at once, those behind it together."""
-        if now_ns - self._paid_ns >= self._pace_ns:
+    def _pay(self, now_ns: int, *, acks: bool) -> None:
+        """Send the credits that are owed: with other mail to the same worker, else together, a pace apart."""
+        due = now_ns - self._paid_ns >= self._pace_ns
+        if due:
             self._paid_ns = now_ns
-            for channel in self._owed:
-                self.credit(channel)
-            self._owed.clear()
+        paid = [channel for channel in self._owed if due or self._floor.post.writes_to(channel.slot, acks=acks)]
+        for channel in paid:
+            self.credit(channel)
+            del self._owed[channel]
 
     def wait_ns(self, now_ns: int) -> int | None:
         """How long credits still gather; None when none are owed."""
@@ -151,9 +162,10 @@ class Delivery:
             for box in list(floor.dirty):
                 if idle or box.ended or len(box.values) >= self._batch_max or now_ns - box.since_ns >= self._flush_ns:
                     self._flush_box(box, now_ns)
+        acks = self._acks.due(now_ns)
         if self._owed:
-            self._pay(now_ns)
-        floor.post.post(acks=self._acks.due(now_ns))
+            self._pay(now_ns, acks=acks)
+        floor.post.post(acks=acks)
 
     def _flush_box(self, box: Outbox, now_ns: int) -> None:
         floor = self._floor

@@ -19,11 +19,14 @@ T = TypeVar("T")
 KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
     "placement": ("round_robin", "stromax", "turbostream", "metis", "auto"),
     "sending": ("fifo",),
-    "inbox": ("per_task", "shared"),
-    "routing": ("even", "latency", "load_aware", "shortest_delay", "partial_key"),
-    "replay": ("off", "fixed", "adaptive"),
+    "inbox": ("per_task", "shared", "auto"),
+    "routing": ("even", "latency", "load_aware", "shortest_delay", "partial_key", "auto"),
+    "replay": ("off", "fixed", "adaptive", "auto"),
     "chaining": ("on", "off"),
 }
+
+#: The steps that can be left to the coordinator while a query runs, and where it begins.
+SWITCHED_STEPS: dict[str, str] = {"routing": "even", "inbox": "per_task", "replay": "fixed:30s"}
 
 #: Policies that may say more after a colon.
 _DETAILED = {("replay", "fixed"), ("inbox", "shared")}
@@ -31,7 +34,10 @@ _DETAILED = {("replay", "fixed"), ("inbox", "shared")}
 
 @dataclass(frozen=True)
 class Policy:
-    """Which mechanism decides at each step; every one has its baseline beside it."""
+    """Which mechanism decides at each step; every one has its baseline beside it.
+
+    ``auto`` at routing, inbox or replay leaves that step to the coordinator, which chooses and switches at run time.
+    """
 
     placement: str = "round_robin"
     sending: str = "fifo"
@@ -53,6 +59,21 @@ class Policy:
                 )
         if self.tracked:
             _ = self.replay_timeout_s
+
+    @classmethod
+    def auto(cls, **given: str) -> Policy:
+        """Leave routing, inbox and replay to the coordinator, but for what is given."""
+        return from_mapping(cls, dict.fromkeys(SWITCHED_STEPS, "auto") | given)
+
+    @property
+    def switched(self) -> frozenset[str]:
+        """The steps that are left to the coordinator."""
+        return frozenset(step for step in SWITCHED_STEPS if getattr(self, step) == "auto")
+
+    @property
+    def at_first(self) -> Policy:
+        """Where a query begins: baselines at the steps that are left to the coordinator."""
+        return dataclasses.replace(self, **{step: SWITCHED_STEPS[step] for step in self.switched})
 
     @property
     def tracked(self) -> bool:

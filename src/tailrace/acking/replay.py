@@ -22,7 +22,9 @@ _NS_PER_S = 1_000_000_000
 
 
 class Replays(Protocol):
-    """Decides what of one ledger is late."""
+    """Decides what of one ledger is late; ``pressing`` tells that a look cannot wait for the loop's housekeeping."""
+
+    pressing: bool
 
     @property
     def timeout_ns(self) -> int:
@@ -49,6 +51,8 @@ class Replays(Protocol):
 class FixedReplays:
     """After a set time (the baseline). Long, or a step of service times replays everything; then useless for a tail."""
 
+    pressing = False
+
     def __init__(self, timeout_ns: int) -> None:
         self.timeout_ns = timeout_ns
 
@@ -72,10 +76,12 @@ class AdaptiveReplays:
     """By the adaptive timeout, within the budget.
 
     A root that has not been heard of for the first timeout (30 s) is not late but lost, as with a broken connection:
-    it is sent again whatever the budget says, or it might stay open for ever once nothing new is emitted.
+    it is sent again whatever the budget says, or it might stay open for ever once nothing new is emitted. While not
+    ``pressing`` that is all that is sent again, but it goes on learning: it may be switched on at any time.
     """
 
-    def __init__(self, ledger: Ledger, settings: TimeoutSettings | None = None) -> None:
+    def __init__(self, ledger: Ledger, settings: TimeoutSettings | None = None, *, pressing: bool = True) -> None:
+        self.pressing = pressing
         self.settings = settings or TimeoutSettings()
         self.timeout = AdaptiveTimeout(self.settings)
         self.budget = ReplayBudget(self.settings)
@@ -92,6 +98,8 @@ class AdaptiveReplays:
 
         Where that one is late already it waits for budget, or to be late once more: a tenth of the timeout later.
         """
+        if not self.pressing:
+            return now_ns + _LOOK_MAX_NS
         oldest_ns = ledger.oldest_ns()
         late_ns = (now_ns if oldest_ns is None else oldest_ns) + self.timeout_ns
         if late_ns <= now_ns:
@@ -104,6 +112,8 @@ class AdaptiveReplays:
 
     def due(self, ledger: Ledger, now_ns: int) -> list[int]:
         """The oldest of what is overdue, as far as the budget goes, and what is lost."""
+        if not self.pressing:
+            return ledger.overdue(now_ns, self.settings.first_ns, REPLAYS_PER_CHECK)
         late = ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
         granted = self.budget.take(len(late))
         if granted == len(late):

@@ -11,13 +11,14 @@ from tailrace.placement.model import Node, Stream, TaskEdge, TaskGraph, TaskVert
 from tailrace.receiving.shared import SharedQueueError, check_may_share
 from tailrace.topology.plan import make_plan
 from tailrace.topology.split import with_partial_keys
+from tailrace.worker.build import Program
 
 from .errors import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.config import Policy
+    from tailrace.config import Policy, Settings
     from tailrace.topology.graph import Topology
     from tailrace.topology.plan import Plan
 
@@ -26,6 +27,11 @@ def plan_of(topology: Topology, policy: Policy) -> Plan:
     """Make the plan of a query; where a key may go to two tasks, counts and reduces become parts and a merge."""
     drawn = with_partial_keys(topology) if policy.routing == "partial_key" else topology
     return make_plan(drawn, chaining=policy.chaining == "on")
+
+
+def program_of(topology: Topology, policy: Policy, settings: Settings) -> Program:
+    """Make what every worker runs; steps that are left to the coordinator begin at their baselines."""
+    return Program(plan_of(topology, policy), policy.at_first, settings, policy.switched)
 
 
 def task_graph(plan: Plan) -> TaskGraph:

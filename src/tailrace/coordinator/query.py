@@ -17,11 +17,10 @@ from tailrace.clock import SystemClock
 from tailrace.errors import ConfigError
 from tailrace.metrics.prometheus import MetricsPage, render
 from tailrace.transport.handshake import SECRET_BYTES
-from tailrace.worker.build import Program
 from tailrace.worker.main import Boot
 
 from .brain import CoordinatorBrain
-from .deployment import deal_partitions, plan_of
+from .deployment import deal_partitions, program_of
 from .errors import QueryError, StartError
 from .explain import explain
 from .loop import CoordinatorLoop
@@ -105,10 +104,9 @@ class Query:
         self.id = str(uuid.uuid4())
         self.name = topology.name
         self._host = host
-        plan = plan_of(topology, policy)
-        self._program = Program(plan, policy, settings)
+        self._program = program_of(topology, policy, settings)
         self._brain = CoordinatorBrain(
-            self.id, self._program, host.workers, deal_partitions(plan), platform.python_version()
+            self.id, self._program, host.workers, deal_partitions(self._program.plan), platform.python_version()
         )
         secret = secrets.token_bytes(SECRET_BYTES)
         self._loop = CoordinatorLoop(

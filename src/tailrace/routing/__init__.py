@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .base import Router
-from .registry import PENDING_ROUTINGS, goes_by_pending, is_free, router_for
+from .registry import PENDING_ROUTINGS, free_rule, goes_by_pending, is_free, router_for
 
-__all__ = ["PENDING_ROUTINGS", "Router", "goes_by_pending", "is_free", "router_for"]
+__all__ = ["PENDING_ROUTINGS", "Router", "free_rule", "goes_by_pending", "is_free", "router_for"]

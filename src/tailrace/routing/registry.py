@@ -39,11 +39,13 @@ def router_for(
     routing: str = "even",
     adaptive: bool = False,
     senders: int = 1,
+    switched: bool = False,
 ) -> Router:
     """Make the rule for one sending task; ``local`` are the target's tasks in the sender's own worker.
 
     ``routing`` names the policy of shuffled edges (and ``partial_key`` that of keyed ones), ``adaptive`` tells that
-    roots may be replayed for lateness, ``senders`` is how many tasks send on this edge.
+    roots may be replayed for lateness, ``senders`` is how many tasks send on this edge, ``switched`` that the rule may
+    be another one later on.
     """
     kind, fn, tasks = edge.grouping.kind, edge.grouping.fn, target.tasks
     name = f"{edge.src} -> {target.head.name}"
@@ -63,7 +65,7 @@ def router_for(
         return ByRoot(tasks)
     if not is_free(edge, target, local=local, tracked=tracked):
         return Shuffle(local if local and kind == "local" else [0], sender)
-    return _balanced(routing, tasks, sender, senders, adaptive=tracked and adaptive)
+    return free_rule(routing, tasks, sender, senders, adaptive=tracked and adaptive, switched=switched)
 
 
 def is_free(edge: StageEdge, target: Stage, *, local: Sequence[int], tracked: bool) -> bool:
@@ -81,11 +83,25 @@ def goes_by_pending(routing: str, *, tracked: bool, adaptive: bool) -> bool:
     return routing in PENDING_ROUTINGS or (tracked and adaptive)
 
 
-def _balanced(routing: str, tasks: int, sender: int, senders: int, *, adaptive: bool) -> Router:
-    """The rule of an edge on which any task may take any tuple."""
+def free_rule(
+    routing: str,
+    tasks: int,
+    sender: int,
+    senders: int,
+    *,
+    adaptive: bool,
+    switched: bool = False,
+    pending: Sequence[int] | None = None,
+) -> Router:
+    """The rule of an edge on which any task may take any tuple; ``pending`` is what is under way to each already.
+
+    Rules that follow one another on an edge have to cut a bundle alike, or the guards behind it would not know a replay
+    again: those that may be switched all keep a bundle together, plain round robin by way of equal weights.
+    """
     if routing == "shortest_delay":
-        return ShortestDelay([1.0 / tasks] * tasks, sender, senders)
+        return ShortestDelay([1.0 / tasks] * tasks, sender, senders, pending)
     if routing == "load_aware":
-        return LoadAware(tasks, sender)
-    rule: Router = Weighted([1.0] * tasks, sender) if routing == "latency" else Shuffle(range(tasks), sender)
-    return Detour(rule, tasks) if adaptive else rule
+        return LoadAware(tasks, sender, pending)
+    weighted = routing == "latency" or switched
+    rule: Router = Weighted([1.0] * tasks, sender) if weighted else Shuffle(range(tasks), sender)
+    return Detour(rule, tasks, pending) if adaptive else rule

@@ -36,11 +36,12 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True)
 class Program:
-    """What every worker of a query runs."""
+    """What every worker of a query runs; ``switched`` are the steps of the policy that may change while it does."""
 
     plan: Plan
     policy: Policy
     settings: Settings
+    switched: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,12 @@ def build_tasks(program: Program, site: Site) -> list[Task]:
         mates = [_build(program, site, stage, index) for index in here]
         inputs = program.plan.inputs[stage.id]
         if len(mates) > 1 and shares(stage, inputs, program.policy.inbox, program.policy.sharing):
-            _share(mates)
+            share(mates)
         tasks += mates
     return tasks
 
 
-def _share(mates: list[Task]) -> None:
+def share(mates: list[Task]) -> None:
     """Let tasks take from one queue: they have one inbox, which ends when all their senders have."""
     inbox = Inbox(
         {number: each for task in mates if task.inbox is not None for number, each in task.inbox.channels.items()}
@@ -123,6 +124,7 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
         routing=program.policy.routing,
         adaptive=program.policy.replay == "adaptive",
         senders=program.plan.stages[edge.src_stage].tasks,
+        switched=bool(program.switched),
     )
     project = edge.grouping.fn if target.head.verb == "count" else None
     return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
@@ -143,15 +145,14 @@ def _told_at_end(program: Program, site: Site, edge: StageEdge, sender_slot: int
     """Whether the sender's rule goes by what is finished; sender and receiver must find the same."""
     policy, target = program.policy, program.plan.stages[edge.dst_stage]
     local = [task for task, slot in enumerate(site.placement[target.id]) if slot == sender_slot]
-    return goes_by_pending(policy.routing, tracked=policy.tracked, adaptive=policy.replay == "adaptive") and is_free(
-        edge, target, local=local, tracked=policy.tracked
-    )
+    by_pending = goes_by_pending(policy.routing, tracked=policy.tracked, adaptive=policy.replay == "adaptive")
+    return (by_pending or bool(program.switched)) and is_free(edge, target, local=local, tracked=policy.tracked)
 
 
 def _replays(program: Program, ledger: Ledger) -> Replays:
     policy, settings = program.policy, program.settings
     first_ns = int(policy.replay_timeout_s * _NS_PER_S)
-    if policy.replay != "adaptive":
+    if policy.replay != "adaptive" and "replay" not in program.switched:
         return FixedReplays(first_ns)
     return AdaptiveReplays(
         ledger,
@@ -162,6 +163,7 @@ def _replays(program: Program, ledger: Ledger) -> Replays:
             flush_ns=settings.flush_us * 1000,
             burst=settings.replay_burst,
         ),
+        pressing=policy.replay == "adaptive",
     )
 
 

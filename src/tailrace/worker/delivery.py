@@ -10,6 +10,7 @@ from tailrace.transport import codec, wire
 if TYPE_CHECKING:
     from tailrace import protocol
     from tailrace.batch import Batch
+    from tailrace.config import Policy
     from tailrace.receiving.inbox import Arrival, Channel
     from tailrace.sending.outbox import Outbox
 
@@ -33,12 +34,21 @@ class Delivery:
         #: Channels whose senders have yet to hear what is done.
         self._owed: dict[Channel, None] = {}
         self._paid_ns = 0
-        self.pace_credits(floor.program.policy.routing)
+        self._pace_ns: int | None = None
+        self.pace_credits(floor.program.policy)
 
-    def pace_credits(self, routing: str) -> None:
-        """Set how long credits gather: a balancing rule goes by every tuple, a detour only by who is alive."""
-        paces = 1 if routing in PENDING_ROUTINGS else _DETOUR_PACES
-        self._pace_ns = paces * self._floor.program.settings.credit_pace_us * 1000
+    def pace_credits(self, policy: Policy) -> None:
+        """Set how long credits for finished work gather, by who goes by them.
+
+        A balancing rule goes by every tuple, a detour by who is alive; where nobody does they are as coarse as the
+        window allows.
+        """
+        by_pending, detours = policy.routing in PENDING_ROUTINGS, policy.replay == "adaptive"
+        paces = 1 if by_pending else _DETOUR_PACES if detours else None
+        self._pace_ns = None if paces is None else paces * self._floor.program.settings.credit_pace_us * 1000
+        for _, channel in self._floor.inbound.values():
+            if channel.at_end and channel.consumed != channel.reported and channel.slot != self._floor.slot:
+                self._owed[channel] = None
 
     # -- in ------------------------------------------------------------------------------------------------------
 
@@ -103,12 +113,12 @@ class Delivery:
                 channel.consume(count)
                 if channel.slot == self._floor.slot:
                     self.credit(channel)
-                else:
+                elif self._pace_ns is not None or channel.consumed - channel.reported >= channel.credit_step:
                     self._owed[channel] = None
 
     def _pay(self, now_ns: int, *, acks: bool) -> None:
         """Send the credits that are owed: with other mail to the same worker, else together, a pace apart."""
-        due = now_ns - self._paid_ns >= self._pace_ns
+        due = self._pace_ns is None or now_ns - self._paid_ns >= self._pace_ns
         if due:
             self._paid_ns = now_ns
         paid = [channel for channel in self._owed if due or self._floor.post.writes_to(channel.slot, acks=acks)]
@@ -118,7 +128,7 @@ class Delivery:
 
     def wait_ns(self, now_ns: int) -> int | None:
         """How long credits still gather; None when none are owed."""
-        return max(0, self._paid_ns + self._pace_ns - now_ns) if self._owed else None
+        return max(0, self._paid_ns + (self._pace_ns or 0) - now_ns) if self._owed else None
 
     def _credited(self, box: Outbox, consumed: int) -> None:
         box.credited(consumed)

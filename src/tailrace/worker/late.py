@@ -23,7 +23,14 @@ class LateRoots:
         self._outbox_tuples = floor.program.settings.outbox_tuples
         self._next_ns = 0
         #: Whether looking cannot wait for the loop's housekeeping.
-        self.pressing = floor.program.policy.replay == "adaptive" and bool(self._sources)
+        self.pressing = any(replays.pressing for _, _, replays in self._sources)
+
+    def press(self, *, on: bool) -> None:
+        """Begin or cease to send what is late again, where the policy may be switched."""
+        for _, _, replays in self._sources:
+            replays.pressing = on
+        self.pressing = on and bool(self._sources)
+        self._next_ns = 0
 
     @property
     def due_ns(self) -> int:

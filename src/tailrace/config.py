@@ -21,15 +21,19 @@ KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
     "sending": ("fifo",),
     "inbox": ("per_task", "shared", "auto"),
     "routing": ("even", "latency", "load_aware", "shortest_delay", "partial_key", "auto"),
-    "replay": ("off", "fixed", "adaptive", "auto"),
+    "replay": ("off", "fixed", "adaptive", "blind", "auto"),
     "chaining": ("on", "off"),
 }
 
-#: The steps that can be left to the coordinator while a query runs, and where it begins.
-SWITCHED_STEPS: dict[str, str] = {"routing": "even", "inbox": "per_task", "replay": "fixed:30s"}
+#: The steps that can be left to the coordinator while a query runs: what it may choose, where it begins first.
+SWITCHED_STEPS: dict[str, tuple[str, ...]] = {
+    "routing": ("even", "shortest_delay", "load_aware"),
+    "inbox": ("per_task", "shared"),
+    "replay": ("fixed:30s", "adaptive"),
+}
 
 #: Policies that may say more after a colon.
-_DETAILED = {("replay", "fixed"), ("inbox", "shared")}
+_DETAILED = {("replay", "fixed"), ("replay", "blind"), ("inbox", "shared")}
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Policy:
                     nearest(str(name), known),
                 )
         if self.tracked:
-            _ = self.replay_timeout_s
+            _ = self.replay_timeout_s, self.replay_share
 
     @classmethod
     def auto(cls, **given: str) -> Policy:
@@ -73,7 +77,7 @@ class Policy:
     @property
     def at_first(self) -> Policy:
         """Where a query begins: baselines at the steps that are left to the coordinator."""
-        return dataclasses.replace(self, **{step: SWITCHED_STEPS[step] for step in self.switched})
+        return dataclasses.replace(self, **{step: SWITCHED_STEPS[step][0] for step in self.switched})
 
     @property
     def tracked(self) -> bool:
@@ -88,7 +92,8 @@ class Policy:
     @property
     def replay_timeout_s(self) -> float:
         """Seconds after which an open root is sent again; ``adaptive`` begins there and takes older ones for lost."""
-        _, _, text = self.replay.partition(":")
+        kind, _, text = self.replay.partition(":")
+        text = text if kind == "fixed" else ""
         try:
             seconds = float((text or "30s").removesuffix("s"))
         except ValueError:
@@ -99,6 +104,23 @@ class Policy:
                 "Write for example replay='fixed:30s'.",
             )
         return seconds
+
+    @property
+    def replay_share(self) -> float:
+        """The share of roots that ``blind`` replication sends twice, for comparison; 0 under every other policy."""
+        kind, _, text = self.replay.partition(":")
+        if kind != "blind":
+            return 0.0
+        try:
+            share = float(text or "1.0")
+        except ValueError:
+            share = -1.0
+        if not 0 < share <= 1:
+            raise ConfigError(
+                f"Blind replication must have a share above 0 and up to 1; found {text!r}.",
+                "Write for example replay='blind:0.2'.",
+            )
+        return share
 
 
 #: Settings that are one of a few words.

@@ -8,7 +8,7 @@ import pytest
 from tests.queries import PATIENT, completed, ended, ending, until
 
 import tailrace as tr
-from tailrace import protocol, testing
+from tailrace import testing
 from tailrace.coordinator.query import Query
 from tailrace.testing import chaos
 
@@ -37,10 +37,10 @@ def test_counts_are_exact_while_policies_are_switched_in_running_processes():
         policy = tr.Policy.auto(chaining="off")
         with ending(Query(flow, testing.ProcessHost(3), policy, settings).start()) as query:
             knobs.slow(1, 4.0)
-            for epoch, choice in zip(range(100, 120), itertools.cycle(CHOICES), strict=False):
-                reached = COUNT * (epoch - 99) // 25
+            for times, choice in zip(range(20), itertools.cycle(CHOICES), strict=False):
+                reached = COUNT * times // 25
                 until(lambda reached=reached: completed(query) > reached, "progress", query)
-                query.tell_workers(protocol.Switch(epoch, *choice))
+                query.switch(**dict(zip(("routing", "inbox", "replay"), choice, strict=True)))
             ended(query)
     wanted = {}
     for value in range(COUNT):

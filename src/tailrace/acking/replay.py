@@ -1,5 +1,7 @@
 """Which open roots a source task sends again for being late: ``fixed`` after a set time, ``adaptive`` as they lag.
 
+``blind`` sends a share of them twice at once and is there for comparison.
+
 One of these per source task, asked by its worker's brain when ``next_look_ns`` says; the ledger says what is overdue.
 Pure: the clock's reading is passed in. What is sent again after a worker was lost does not go through here.
 """
@@ -7,6 +9,8 @@ Pure: the clock's reading is passed in. What is sent again after a worker was lo
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
+
+from tailrace.batch import OFFSET_BITS, mix
 
 from .adaptive_timeout import AdaptiveTimeout, ReplayBudget, TimeoutSettings
 
@@ -19,6 +23,8 @@ _CHECK_MIN_NS = 1_000_000
 #: Between two looks of ``adaptive``, at least and at most; a stall is noticed so much later.
 _LOOK_MIN_NS, _LOOK_MAX_NS = 2_000_000, 50_000_000
 _NS_PER_S = 1_000_000_000
+_BLIND_PARTS = 1000
+_BLIND_SALT = 0x9FB21C651E98DF25
 
 
 class Replays(Protocol):
@@ -72,6 +78,44 @@ class FixedReplays:
         return ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
 
 
+class BlindReplays:
+    """A share of all roots twice, late or not: what a timeout has to beat (Du & Gupta, section 5.1.1).
+
+    Which ones goes by a hash of the root, so that a run can be repeated. Loses to ``adaptive`` wherever load costs
+    anything: most of what it sends again was in time.
+    """
+
+    pressing = True
+
+    def __init__(self, share: float, timeout_ns: int) -> None:
+        self.timeout_ns = timeout_ns
+        self._below = int(share * _BLIND_PARTS)
+        #: Per partition the newest root that was decided on.
+        self._decided: dict[int, int] = {}
+
+    def next_look_ns(self, ledger: Ledger, now_ns: int) -> int:
+        """As often as one looks."""
+        del ledger
+        return now_ns + _LOOK_MIN_NS
+
+    def emitted(self, roots: int) -> None:
+        """There is no budget."""
+
+    def learn(self, ledger: Ledger, now_ns: int) -> None:
+        """There is nothing to learn."""
+
+    def due(self, ledger: Ledger, now_ns: int) -> list[int]:
+        """Some of the roots that are new since the last look, and what is lost."""
+        fresh = [root for root in ledger.overdue(now_ns, 0, len(ledger)) if self._is_new(root)]
+        for root in fresh:
+            self._decided[root >> OFFSET_BITS] = root
+        chosen = [root for root in fresh if mix(root, _BLIND_SALT) % _BLIND_PARTS < self._below]
+        return chosen + ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
+
+    def _is_new(self, root: int) -> bool:
+        return root > self._decided.get(root >> OFFSET_BITS, -1)
+
+
 class AdaptiveReplays:
     """By the adaptive timeout, within the budget.
 
@@ -107,8 +151,9 @@ class AdaptiveReplays:
         return min(max(late_ns, now_ns + _LOOK_MIN_NS), now_ns + _LOOK_MAX_NS)
 
     def emitted(self, roots: int) -> None:
-        """Earn what may be replayed."""
-        self.budget.earn(roots)
+        """Earn what may be replayed, while it may."""
+        if self.pressing:
+            self.budget.earn(roots)
 
     def due(self, ledger: Ledger, now_ns: int) -> list[int]:
         """The oldest of what is overdue, as far as the budget goes, and what is lost."""

@@ -278,9 +278,18 @@ class CoordinatorBrain:
         if self.draining or not all(member.open for member in self.members.values()):
             return
         if self.autopilot.consider(self.book.recent[-1], seconds) is not None:
-            self.balancing.switch(self.autopilot.present.routing)
-            for _, member in self._living(only_deployed=True):
-                self._tell_choice(member)
+            self._tell_switch()
+
+    def switch(self, steps: dict[str, str]) -> None:
+        """Let a user choose policies, or give the choice back."""
+        self.autopilot.hold(steps)
+        self._tell_switch()
+
+    def _tell_switch(self) -> None:
+        """Let all workers go by the present choice."""
+        self.balancing.switch(self.autopilot.present.routing)
+        for _, member in self._living(only_deployed=True):
+            self._tell_choice(member)
 
     def _tell_choice(self, member: Member) -> None:
         """Tell a worker what was chosen and measured before it came, or just now."""

@@ -294,6 +294,15 @@ class Query:
         print(shown)  # noqa: T201 - what explain() is for, as in PySpark
         return None
 
+    def switch(self, **steps: str) -> None:
+        """Choose policies by hand while the query runs: ``query.switch(routing="shortest_delay")``.
+
+        For the steps that were left to the coordinator (``Policy.auto()``), which chooses again once this is called
+        without any. Nothing is lost or counted twice by it.
+        """
+        self._brain.autopilot.check(steps)
+        self._loop.ask(lambda brain, _: brain.switch(steps))
+
     def exception(self) -> Exception | None:
         """Why the query failed, None if it did not."""
         return self._brain.error

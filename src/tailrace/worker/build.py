@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.acking.adaptive_timeout import TimeoutSettings
 from tailrace.acking.dedup import Guard
 from tailrace.acking.ledger import Ledger
-from tailrace.acking.replay import AdaptiveReplays, FixedReplays
+from tailrace.acking.replay import AdaptiveReplays, BlindReplays, FixedReplays
 from tailrace.receiving.inbox import Channel, Inbox
 from tailrace.receiving.shared import shares
 from tailrace.routing import goes_by_pending, is_free, router_for
@@ -152,6 +152,8 @@ def _told_at_end(program: Program, site: Site, edge: StageEdge, sender_slot: int
 def _replays(program: Program, ledger: Ledger) -> Replays:
     policy, settings = program.policy, program.settings
     first_ns = int(policy.replay_timeout_s * _NS_PER_S)
+    if policy.replay_share:
+        return BlindReplays(policy.replay_share, first_ns)
     if policy.replay != "adaptive" and "replay" not in program.switched:
         return FixedReplays(first_ns)
     return AdaptiveReplays(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailrace.acking.adaptive_timeout import TimeoutSettings
 from tailrace.acking.ledger import Ledger
-from tailrace.acking.replay import AdaptiveReplays, FixedReplays
+from tailrace.acking.replay import AdaptiveReplays, BlindReplays, FixedReplays
 from tailrace.hot import root_heads
 
 MS = 1_000_000
@@ -108,3 +108,16 @@ def test_the_next_look_is_when_the_oldest_open_root_will_be_late():
     assert next_look_ns() == stream.now_ns + 2 * MS  # never more often
     stream.now_ns = begun_ns + 50 * MS
     assert next_look_ns() <= stream.now_ns + 2 * MS  # late already, and it may have to wait for budget
+
+
+def test_blind_replication_sends_its_share_once_more_and_no_root_three_times():
+    ledger, replays = Ledger(1), BlindReplays(0.2, 30 * S)
+    again = []
+    for at in range(20):
+        ledger.emit(root_heads(1, range(at * 100, at * 100 + 100), ledger.base_inc), None, None, at * MS, None)
+        found = replays.due(ledger, at * MS + MS // 2)
+        for root in found:
+            ledger.reincarnate(root, at * MS + MS // 2)
+        again += found
+    assert len(set(again)) == len(again)
+    assert 0.15 < len(again) / 2000 < 0.25

@@ -80,3 +80,22 @@ def test_what_is_given_to_auto_stands_and_unknown_steps_are_refused():
     assert policy.at_first == Policy(placement="turbostream", replay="fixed:5s")
     with pytest.raises(ConfigError, match="no setting 'rooting'"):
         Policy.auto(rooting="even")
+
+
+def test_a_user_may_take_the_choice_over_and_give_it_back():
+    pilot = autopilot(Policy.auto())
+    (told,) = watch(pilot)
+    held = pilot.hold({"routing": "load_aware"})
+    assert (held.epoch, held.routing, held.replay) == (told.epoch + 1, "load_aware", "fixed:30s")
+    assert watch(pilot, services_us=(500, 500, 5000, 5000)) == []
+    assert pilot.row()["technique"] == "held"
+    again = pilot.hold({})
+    assert (again.epoch, again.routing, again.replay) == (told.epoch + 2, "even", "adaptive")
+    assert pilot.row()["technique"] == "timeout"
+
+
+def test_what_was_not_left_to_the_coordinator_cannot_be_switched():
+    with pytest.raises(ConfigError, match="found 'inbox'"):
+        autopilot(Policy(routing="auto")).check({"inbox": "shared"})
+    with pytest.raises(ConfigError, match="must be one of"):
+        autopilot(Policy.auto()).check({"routing": "latency"})

@@ -12,6 +12,7 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 import org.apache.spark.{Partition, SparkContext}
 import org.apache.spark.internal.Logging
+import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.ExecutorCacheTaskLocation
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 import org.apache.spark.sql.classic.SparkSession
@@ -25,6 +26,7 @@ import org.apache.spark.util.{ThreadUtils, Utils}
  */
 object Lever extends Logging {
   val RddName = "tailrace-lever:"
+  val StateRddName = "tailrace-lever-state:"
   private val RememberedMax = 64
   private val RunsMax = 1024
   private val json = new ObjectMapper()
@@ -113,6 +115,42 @@ object Lever extends Logging {
     }
   }
 
+  /** Where each partition of a stateful stage should run; nothing for those that Spark may place as it would. */
+  def home(session: SparkSession, stage: LeverStateExec, states: RDD[_]): Seq[Option[ExecutorCacheTaskLocation]] = {
+    val (context, count) = (session.sparkContext, states.partitions.length)
+    val (executors, none) = (alive(context), Seq.fill(count)(None))
+    if (executors.isEmpty || !enabledIn(context)) return none
+    val stream = Option(session.sharedState.activeStreamingQueries.get(UUID.fromString(stage.query)))
+    val fields: Map[String, Any] = Map(
+      "kind" -> "state",
+      "query" -> stage.query,
+      "batch" -> stage.batch,
+      "operator" -> stage.operator,
+      "homes" -> states.partitions.indices.map(homeOf(context, states, _)).asJava,
+      "executors" -> listed(executors))
+    ask(json.writeValueAsString(fields.asJava), patience(stream)).map(json.readTree).map { answer =>
+      val ids = answer.elements.asScala.toSeq.map(_.asText)
+      if (failure(answer)) none
+      else if (ids.size != count) { report("the plan does not name a home for every partition of state"); none }
+      else {
+        if (ids.exists(id => id.nonEmpty && !executors.contains(id))) report("the plan names executors that are gone")
+        ids.map(id => executors.get(id).map { case (host, _) => ExecutorCacheTaskLocation(host, id) })
+      }
+    }.getOrElse(none)
+  }
+
+  private def homeOf(context: SparkContext, states: RDD[_], partition: Int): String =
+    context.getPreferredLocs(states, partition)
+      .collectFirst { case at: ExecutorCacheTaskLocation => at.executorId }.getOrElse("")
+
+  private def failure(answer: JsonNode): Boolean = {
+    if (answer.isObject) report(s"the planner failed: ${answer.path("error").asText}")
+    answer.isObject
+  }
+
+  private def listed(executors: Map[String, (String, Int)]) =
+    executors.toSeq.sortBy(_._1).map { case (id, (_, cores)) => Seq(id, cores).asJava }.asJava
+
   private def prefixed(prefix: String): Map[String, String] =
     remembered.synchronized(remembered.asScala.toMap.filter(_._1.startsWith(prefix)))
 
@@ -162,12 +200,13 @@ object Lever extends Logging {
   private def request(scan: LeverScanExec, units: Seq[SourceUnit], executors: Map[String, (String, Int)],
       tasksMin: Int): String = {
     val fields: Map[String, Any] = Map(
+      "kind" -> "source",
       "query" -> scan.query,
       "batch" -> scan.batch,
       "fixed" -> scan.fixed,
       "tasks_min" -> tasksMin,
       "units" -> units.map(unit => Seq(unit.size, unit.range.isDefined).asJava).asJava,
-      "executors" -> executors.toSeq.sortBy(_._1).map { case (id, (_, cores)) => Seq(id, cores).asJava }.asJava,
+      "executors" -> listed(executors),
       "ended" -> listener.drain(scan.query).asJava)
     json.writeValueAsString(fields.asJava)
   }
@@ -191,10 +230,7 @@ object Lever extends Logging {
   /** Every unit must be covered exactly once; anything else would lose or double rows, so it is refused. */
   private def checked(scan: LeverScanExec, units: Seq[SourceUnit], answer: JsonNode,
       executors: Map[String, (String, Int)]): Option[Seq[LeverPartition]] = {
-    if (answer.isObject) {
-      report(s"the planner failed: ${answer.path("error").asText}")
-      return None
-    }
+    if (failure(answer)) return None
     val pieces = answer.elements.asScala.toSeq.map { piece =>
       (piece.get(0).asText, piece.get(1).elements.asScala.toSeq.map(r => (r.get(0).asInt, r.get(1).asLong, r.get(2).asLong)))
     }

@@ -8,8 +8,12 @@ import org.apache.spark.sql.catalyst.plans.physical.{BroadcastDistribution, Unsp
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{BaseLimitExec, ColumnarRule, SampleExec, SparkPlan, StreamSourceAwareSparkPlan}
 import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator
 
-/** Named in spark.sql.extensions; puts a [[LeverScanExec]] over every streaming source of every micro-batch. */
+/**
+ * Named in spark.sql.extensions; puts a [[LeverScanExec]] over every streaming source of every micro-batch and a
+ * [[LeverStateExec]] over the last stateful operator of every stage behind an exchange.
+ */
 class LeverExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit =
     extensions.injectColumnar { session =>
@@ -27,7 +31,27 @@ case class LeverRule(session: SparkSession) extends Rule[SparkPlan] {
     val context = session.sparkContext
     val query = context.getLocalProperty("sql.streaming.queryId")
     val batch = context.getLocalProperty("streaming.sql.batchId")
-    if (!Lever.enabledIn(context) || query == null || batch == null) plan else wrap(plan, "", query, batch.toLong)
+    if (!Lever.enabledIn(context) || query == null || batch == null) plan
+    else wrapStates(wrap(plan, "", query, batch.toLong), query, batch.toLong)
+  }
+
+  /** One place decides for a stage: the operator nearest to its end. A stage that reads a source is placed by its source. */
+  private def wrapStates(plan: SparkPlan, query: String, batch: Long): SparkPlan = plan match {
+    case done: LeverStateExec => done
+    case state: StatefulOperator if state.stateInfo.isDefined && !readsSource(state) =>
+      LeverStateExec(belowExchanges(state)(wrapStates(_, query, batch)), query, batch, state.stateInfo.get.operatorId)
+    case other => other.withNewChildren(other.children.map(wrapStates(_, query, batch)))
+  }
+
+  private def belowExchanges(plan: SparkPlan)(change: SparkPlan => SparkPlan): SparkPlan = plan match {
+    case exchange: Exchange => exchange.withNewChildren(exchange.children.map(change))
+    case other => other.withNewChildren(other.children.map(belowExchanges(_)(change)))
+  }
+
+  private def readsSource(plan: SparkPlan): Boolean = plan match {
+    case _: LeverScanExec => true
+    case _: Exchange => false
+    case other => other.children.exists(readsSource)
   }
 
   private def wrap(plan: SparkPlan, fixed: String, query: String, batch: Long): SparkPlan = plan match {

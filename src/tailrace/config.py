@@ -17,10 +17,11 @@ T = TypeVar("T")
 
 #: The policies this release carries, by the step they decide.
 KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
-    "placement": ("round_robin", "stromax", "turbostream", "metis", "auto"),
-    "sending": ("fifo",),
+    "placement": ("round_robin", "stromax", "turbostream", "metis", "auto", "by_operator"),
+    "sending": ("fifo", "round_robin", "lbf"),
     "inbox": ("per_task", "shared", "auto"),
     "routing": ("even", "latency", "load_aware", "shortest_delay", "partial_key", "auto"),
+    "locality": ("off", "worker", "node"),
     "replay": ("off", "fixed", "adaptive", "blind", "auto"),
     "chaining": ("on", "off"),
 }
@@ -44,10 +45,14 @@ class Policy:
     """
 
     placement: str = "round_robin"
+    #: Which task of a node may use its limited uplink next (``Settings.link_bytes_per_s``).
     sending: str = "fifo"
     #: ``per_task``, ``shared`` (where that can be), or ``shared:NAME,...`` for the operators named and no others.
     inbox: str = "per_task"
     routing: str = "even"
+    #: Whether shuffled tuples keep near, as far as no task gets much more than its share: ``off``, in their ``worker``,
+    #: or there and else on their ``node``. A balancing ``routing`` goes before it.
+    locality: str = "off"
     #: ``off`` (nothing is tracked, nothing replayed), ``fixed:SECONDS`` or ``adaptive`` (what is late goes again).
     replay: str = "fixed:30s"
     chaining: str = "on"
@@ -127,7 +132,10 @@ class Policy:
 _CHOICES: dict[str, tuple[str, ...]] = {
     "transport": ("auto", "ring", "uds", "tcp"),
     "ring_waiting": ("futex", "spin_then_futex", "busy"),
+    "node_is": ("host", "executor", "worker"),
 }
+#: Settings of which 0 means off.
+_MAY_BE_ZERO = frozenset({"prometheus_port", "link_bytes_per_s"})
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,17 @@ class Settings:
     transport: str = "auto"
     #: How a worker waits at its ring: ``futex`` sleeps, ``spin_then_futex`` looks first, ``busy`` takes a core.
     ring_waiting: str = "futex"
+    #: What a node may send to other nodes, tuples and their frames; 0 is no limit, and then there is no gate.
+    link_bytes_per_s: int = 0
+    #: Longest grant of the gate; what the board says of a sender counts for twice as long.
+    gate_tau_ms: float = 10.0
+    #: Tuples per grant of the gate.
+    gate_quantum: int = 4
+    #: A task that the gate has passed over for so long goes next, under ``sending='lbf'``.
+    gate_max_wait_ms: float = 100.0
+    #: What counts as a node, for placement and the gate: a ``host``, or, for experiments on one, each ``executor`` or
+    #: ``worker``.
+    node_is: str = "host"
     #: Time a task may hold the loop of its worker before it gets a thread of its own.
     handoff_ms: int = 20
     #: Time one turn of a task aims at; longer batches are cut.
@@ -182,6 +201,8 @@ class Settings:
     prometheus_port: int = 0
     #: Edges of which a worker reports tuples and bytes one by one; the rest is added up.
     edges_reported_max: int = 64
+    #: How many times its even share a task may get because it is near, under ``locality``.
+    local_skew_max: float = 1.25
     #: Progress reports kept for ``recentProgress``.
     progress_kept: int = 100
 
@@ -190,7 +211,7 @@ class Settings:
             value = getattr(self, field.name)
             if field.name in _CHOICES:
                 _check_choice(field.name, value)
-            elif field.name == "metrics" or (field.name == "prometheus_port" and value == 0):
+            elif field.name == "metrics" or (field.name in _MAY_BE_ZERO and value == 0):
                 continue
             elif not _is_positive(value, whole=isinstance(field.default, int)):
                 raise ConfigError(

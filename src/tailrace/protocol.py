@@ -23,6 +23,15 @@ class Peer(msgspec.Struct, frozen=True):
     probe_path: str = ""
     probe_nonce: str = ""
     why_no_ring: str = ""
+    #: The name of the worker's node where that is not its host.
+    node: str = ""
+    #: The board of its gate, where the uplink is limited.
+    board: str = ""
+
+    @property
+    def node_name(self) -> str:
+        """What placement and progress call its node."""
+        return self.node or self.host
 
 
 class Register(msgspec.Struct, tag=True):
@@ -58,6 +67,8 @@ class Deploy(msgspec.Struct, tag=True):
     peers: list[Peer]
     partitions: list[list[Any]]  #: number, stage, task, name and start offset of every source partition
     marks: dict[int, int]
+    #: Per stage, per task: node and slot at the first placement, for rules that keep near; empty where none does.
+    homes: list[list[tuple[int, int]]] = []
 
 
 class Deployed(msgspec.Struct, tag=True):

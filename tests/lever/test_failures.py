@@ -40,7 +40,8 @@ def misbehave(request):
 
 
 def start(spark, decide, *, timeout_ms=2000):
-    made = Lever(spark, Planner(plan_of("even")), decide)
+    planner = Planner(plan_of("even"))
+    made = Lever(spark, planner, decide, planner.settle)
     made.start(spark, timeout_ms)
     return made
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOUNTED = ("placement", "lever")
 _COMPARED = ("wordcount", "exclaim")
 _TAILS = ("balance", "timeout", "sharedqueue")
-NAMES = (*_COMPARED, "metrics", "scale", "ring", "dataframe", *_TAILS, *_MOUNTED)
+NAMES = (*_COMPARED, "metrics", "scale", "ring", "dataframe", *_TAILS, "topologies", *_MOUNTED)
 
 
 @dataclass
@@ -55,6 +55,10 @@ def run_bench(name: str, console: Console, *, quick: bool, only: str | None, plo
         from . import ring  # noqa: PLC0415 - it asks PySpark where its jars are
 
         return Outcome(*ring.run(console, quick=quick, only=only, plots=plots))
+    if name == "topologies":
+        from . import topologies  # noqa: PLC0415 - only where it is asked for
+
+        return Outcome(*topologies.run(console, quick=quick, only=only, plots=plots))
     if name in _TAILS:
         return _tails(name, console, quick=quick, only=only)
     plan = QUICK if quick else FULL

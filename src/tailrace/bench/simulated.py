@@ -51,7 +51,8 @@ def _reports(program: Program, placement: list[list[int]], workers: int, second:
     plan, edges_max = program.plan, program.settings.edges_reported_max
     found = [
         protocol.Report(
-            {"tasks": [], "edges": [], "sent_bytes": 1_000_000 * second, "sent_messages": 1000 * second}, {}
+            {"tasks": [], "edges": [], "links": [], "sent_bytes": 1_000_000 * second, "sent_messages": 1000 * second},
+            {},
         )
         for _ in range(workers)
     ]
@@ -61,7 +62,7 @@ def _reports(program: Program, placement: list[list[int]], workers: int, second:
             for edge in plan.outputs[stage.id]:
                 receivers = plan.stages[edge.dst_stage].tasks
                 rows = [[edge.id, task, to, 100 * second, 1000 * second] for to in range(min(receivers, edges_max))]
-                rest = [[-1, -1, -1, 100 * second, 1000 * second]] if receivers > edges_max else []
+                rest = [[edge.id, -1, -1, 100 * second, 1000 * second]] if receivers > edges_max else []
                 found[slot].snapshot["edges"] += rows + rest
     return found
 

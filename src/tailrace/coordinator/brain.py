@@ -19,11 +19,13 @@ from tailrace.routing.fixed import RouteError
 from tailrace.transport import codec
 from tailrace.version import __version__
 from tailrace.worker.errors import OperatorError
+from tailrace.worker.nearness import homes_of
 
 from . import errors
 from .autopilot import Autopilot
 from .balancing import Balancing
-from .deployment import check_sharing, place_tasks
+from .deployment import check_sending, check_sharing, place_tasks
+from .measured import Measured
 from .progress import ProgressBook
 
 if TYPE_CHECKING:
@@ -59,14 +61,17 @@ class CoordinatorBrain:
 
     def __init__(self, query_id: str, program: Program, workers: int, partitions: list[list[Any]], python: str) -> None:
         check_sharing(program.plan, program.policy)
+        check_sending(program)
         self.state = "registering"
         self.error: Exception | None = None
         self.out: deque[tuple[int, protocol.FromCoordinator]] = deque()
         self.members: dict[int, Member] = {}
         self.placement: list[list[int]] = []
+        self._homes: list[list[tuple[int, int]]] = []
         self.book = ProgressBook(program.plan, program.settings.progress_kept)
         self.balancing = Balancing(program)
         self.autopilot = Autopilot(program)
+        self.measured = Measured(program)
         self.received: deque[tuple[str, Any]] = deque()
         self.logs: deque[protocol.LogLine] = deque(maxlen=1000)
         self.restarts = 0
@@ -104,6 +109,7 @@ class CoordinatorBrain:
             case protocol.Report(snapshot=snapshot, marks=marks):
                 member.snapshot = snapshot
                 self.balancing.take(slot, snapshot)
+                self.measured.take(slot, snapshot)
                 self.book.take(slot, snapshot)
                 self._take_marks(marks)
             case protocol.Marks(marks=marks):
@@ -183,6 +189,11 @@ class CoordinatorBrain:
             self._readopt(message.slot, member)
 
     @property
+    def hosts(self) -> dict[int, str]:
+        """The node of each slot."""
+        return {slot: member.peer.node_name for slot, member in self.members.items()}
+
+    @property
     def _program_deployed(self) -> bool:
         return bool(self.placement)
 
@@ -191,8 +202,9 @@ class CoordinatorBrain:
 
     def _deploy_all(self) -> None:
         self.state = "deploying"
-        hosts = {slot: member.peer.host for slot, member in self.members.items()}
-        self.placement = place_tasks(self._program.plan, self._program.policy.placement, hosts)
+        self.placement = place_tasks(self._program, self.hosts)
+        if self._program.policy.locality != "off":
+            self._homes = homes_of(self.placement, self.hosts)
         for member in self.members.values():
             self._deploy(member)
 
@@ -212,6 +224,7 @@ class CoordinatorBrain:
             peers=[member.peer for member in self.members.values()],
             partitions=[[*row, self._marks.get(row[0], 0)] for row in self.partitions],
             marks=self._marks,
+            homes=self._homes,
         )
 
     def _deployed(self, slot: int, member: Member) -> None:
@@ -236,6 +249,7 @@ class CoordinatorBrain:
         """Give a lost worker's slot to its successor, after every other worker has refused the predecessor."""
         self.restarts += 1
         self.book.forget(slot)
+        self.measured.forget(slot)
         member.awaited = {other for other, each in self.members.items() if other != slot and each.deployed}
         self._tell_all(protocol.PeerUp(member.peer), besides=slot)
         self._deploy_if_settled(slot, member)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import PARTITIONS_MAX
-from tailrace.errors import nearest
+from tailrace.errors import ConfigError, nearest
 from tailrace.placement import by_name
-from tailrace.placement.model import Node, Stream, TaskEdge, TaskGraph, TaskVertex
 from tailrace.receiving.shared import SharedQueueError, check_may_share
 from tailrace.topology.plan import make_plan
 from tailrace.topology.split import with_partial_keys
+from tailrace.worker.board import ROWS_MAX
 from tailrace.worker.build import Program
 
 from .errors import StartError
+from .graphs import nodes_of, placement_of, task_graph
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tailrace.config import Policy, Settings
+    from tailrace.placement.snapshot import Snapshot
     from tailrace.topology.graph import Topology
     from tailrace.topology.plan import Plan
 
@@ -34,34 +36,16 @@ def program_of(topology: Topology, policy: Policy, settings: Settings) -> Progra
     return Program(plan_of(topology, policy), policy.at_first, settings, policy.switched)
 
 
-def task_graph(plan: Plan) -> TaskGraph:
-    """The plan as placement sees it, with structural weights: nothing has run yet."""
-    vertices = [
-        TaskVertex(f"{stage.id}:{index}", str(stage.id), index) for stage in plan.stages for index in range(stage.tasks)
-    ]
-    edges = [
-        TaskEdge(f"{edge.src_stage}:{src}", f"{edge.dst_stage}:{dst}")
-        for edge in plan.edges
-        for src in range(plan.stages[edge.src_stage].tasks)
-        for dst in range(plan.stages[edge.dst_stage].tasks)
-    ]
-    streams = [Stream(str(edge.src_stage), str(edge.dst_stage), edge.grouping.kind) for edge in plan.edges]
-    return TaskGraph(plan.name, tuple(vertices), tuple(edges), tuple(streams))
+def place_tasks(program: Program, hosts: Mapping[int, str], snapshot: Snapshot | None = None) -> list[list[int]]:
+    """Give every task a slot; ``hosts`` tells on which node each slot is. Per stage, per task.
 
-
-def place_tasks(plan: Plan, policy: str, hosts: Mapping[int, str]) -> list[list[int]]:
-    """Give every task a slot; ``hosts`` tells on which node each slot is. Per stage, per task."""
-    by_host: dict[str, list[int]] = {}
-    for slot in sorted(hosts):
-        by_host.setdefault(hosts[slot], []).append(slot)
-    nodes = [Node(name=name, workers=len(slots)) for name, slots in by_host.items()]
-    graph = task_graph(plan)
-    assignment = by_name(policy).place(graph, nodes, None)
-    placed: list[list[int]] = [[0] * stage.tasks for stage in plan.stages]
-    for vertex in graph.vertices:
-        node, worker = assignment.place_of(vertex.id)
-        placed[int(vertex.operator)][vertex.index] = by_host[node][worker]
-    return placed
+    Without a snapshot nothing has run yet, and the structure of the topology counts.
+    """
+    policy = program.policy
+    # Only auto compares by predicted traffic, which node-local shuffle changes.
+    options = {"shuffle": policy.locality} if policy.placement == "auto" and policy.locality != "off" else {}
+    assignment = by_name(policy.placement, **options).place(task_graph(program), nodes_of(hosts), snapshot)
+    return placement_of(program.plan, assignment, hosts)
 
 
 def check_sharing(plan: Plan, policy: Policy) -> None:
@@ -75,6 +59,22 @@ def check_sharing(plan: Plan, policy: Policy) -> None:
                 nearest(name, heads),
             )
         check_may_share(heads[name], tuple(plan.inputs[heads[name].id]))
+
+
+def check_sending(program: Program) -> None:
+    """Refuse a gate that has nothing to hand out, or more senders than its board has room for."""
+    policy, settings = program.policy, program.settings
+    if policy.sending != "fifo" and not settings.link_bytes_per_s:
+        raise ConfigError(
+            f"sending={policy.sending!r} orders what waits for a limited uplink; the setting link_bytes_per_s is 0.",
+            "Set link_bytes_per_s to what a node may send per second, or leave sending at 'fifo'.",
+        )
+    tasks = sum(stage.tasks for stage in program.plan.stages)
+    if settings.link_bytes_per_s and tasks > ROWS_MAX:
+        raise ConfigError(
+            f"Behind a limited uplink a topology may have {ROWS_MAX} tasks; found {tasks}.",
+            "Use fewer tasks, or leave link_bytes_per_s at 0.",
+        )
 
 
 def deal_partitions(plan: Plan) -> list[list[Any]]:

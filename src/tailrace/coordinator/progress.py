@@ -89,6 +89,7 @@ class ProgressBook:
                 "nodes": self._nodes(brain),
                 "balancing": brain.balancing.rows(),
                 "auto": brain.autopilot.row(),
+                "traffic": brain.measured.close_period(seconds, brain.placement, brain.hosts),
             }
         )
         self._latency_period = Histogram()
@@ -165,6 +166,8 @@ class ProgressBook:
                     "inbox": row.get("inbox", 0),
                     "outbox": row.get("outbox", 0),
                 }
+                if "uplink" in row:
+                    shown |= {"uplink": row["uplink"], "uplinkMost": row["uplink_most"]}
                 if "timeout_ns" in row:
                     shown["replayTimeout_ms"] = round(row["timeout_ns"] / 1e6, 3)
                 if key in self._task_latency:
@@ -178,7 +181,7 @@ class ProgressBook:
         rest = [0, 0]
         for rows in self._edges.values():
             for edge, sender, receiver, tuples, sent_bytes in rows:
-                if edge < 0:
+                if sender < 0:
                     rest = [rest[0] + tuples, rest[1] + sent_bytes]
                     continue
                 ends = self._plan.edges[edge]
@@ -197,7 +200,7 @@ class ProgressBook:
     def _nodes(self, brain: CoordinatorBrain) -> dict[str, Row]:
         nodes: dict[str, Row] = {}
         for slot, member in brain.members.items():
-            node = nodes.setdefault(member.peer.host, {"workers": 0, "sent_bytes": 0, "cpu_s": 0.0, "busy": 0.0})
+            node = nodes.setdefault(member.peer.node_name, {"workers": 0, "sent_bytes": 0, "cpu_s": 0.0, "busy": 0.0})
             node["workers"] += 1
             node["busy"] = max(node["busy"], round(member.snapshot.get("machine", 0.0), 4))
             node["sent_bytes"] += self._sent_bytes.get(slot, 0)

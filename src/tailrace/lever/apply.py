@@ -15,7 +15,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from .errors import NotConfiguredError
 from .observe import TaskEnd
-from .planner import BatchStatus, ExecutorStatus, Planner, Request
+from .planner import BatchStatus, ExecutorStatus, Planner, Request, StateRequest
 from .plans import DEFAULT_PLAN, Plan, plan_of
 from .session import check
 
@@ -47,10 +47,16 @@ class LeverStatus:
 class Lever:
     """Pre-scheduling in one Spark session. Made by ``enable``."""
 
-    def __init__(self, spark: SparkSession, planner: Planner, decide: Callable[[Request], Any]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        planner: Planner,
+        decide: Callable[[Request], Any],
+        settle: Callable[[StateRequest], Any],
+    ) -> None:
         self.planner = planner
         self._jvm = spark.sparkContext._jvm.org.apache.spark.sql.tailrace.Lever  # noqa: SLF001  the only way to it
-        self._callback = _Callback(decide)
+        self._callback = _Callback(decide, settle)
 
     def start(self, spark: SparkSession, timeout_ms: int) -> None:
         """Let the JVM ask this planner from the next batch on."""
@@ -73,13 +79,17 @@ class Lever:
 class _Callback:
     """The planner as a java.util.function.Function from JSON to JSON."""
 
-    def __init__(self, decide: Callable[[Request], Any]) -> None:
+    def __init__(self, decide: Callable[[Request], Any], settle: Callable[[StateRequest], Any]) -> None:
         self._decide = decide
+        self._settle = settle
 
-    def apply(self, request: str) -> str:
+    def apply(self, text: str) -> str:
         """Answer one request; what is raised becomes the reason that the shim reports."""
         try:
-            pieces = self._decide(msgspec.json.decode(request, type=Request))
+            request = msgspec.json.decode(text, type=Request | StateRequest)
+            if isinstance(request, StateRequest):
+                return msgspec.json.encode(self._settle(request)).decode()
+            pieces = self._decide(request)
             return msgspec.json.encode([[piece.executor, piece.ranges] for piece in pieces]).decode()
         except Exception as error:  # noqa: BLE001  a planner may fail in any way; the query must not
             return json.dumps({"error": f"{type(error).__name__}: {error}"[:200]})
@@ -94,14 +104,21 @@ _current: list[Lever] = []
 """The Lever of this process's Spark context; there is at most one of either."""
 
 
-def enable(spark: SparkSession, *, plan: str | Plan = DEFAULT_PLAN, plan_timeout_ms: int = PLAN_TIMEOUT_MS) -> Lever:
+def enable(
+    spark: SparkSession,
+    *,
+    plan: str | Plan = DEFAULT_PLAN,
+    state: bool = True,
+    plan_timeout_ms: int = PLAN_TIMEOUT_MS,
+) -> Lever:
     """Pre-schedule every streaming query of this session from its next batch on.
 
+    With ``state`` the partitions of stateful stages are placed by the same plan; without, only the input is.
     A planner that fails, or takes longer than ``plan_timeout_ms`` or half a trigger, costs that time and nothing else.
     """
     check(spark)
-    planner = Planner(plan_of(plan))
-    lever = Lever(spark, planner, planner.decide)
+    planner = Planner(plan_of(plan), state=state)
+    lever = Lever(spark, planner, planner.decide, planner.settle)
     lever.start(spark, plan_timeout_ms)
     _current[:] = [lever]
     return lever

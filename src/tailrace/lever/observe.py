@@ -32,6 +32,9 @@ class TaskEnd(msgspec.Struct, array_like=True, frozen=True):
     outrun: bool
     """Killed because another attempt of the same task finished first."""
     locality: str
+    operator: int = -1
+    """The stateful operator whose state the task kept; -1 for a task that read a source."""
+    partition: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def observe(tasks: Iterable[TaskEnd], planned: Mapping[int, Mapping[str, float]]
     """Group task ends by batch and stage, oldest first; loads are in the units of the plan where a plan is known."""
     stages: dict[tuple[int, int], list[TaskEnd]] = defaultdict(list)
     for task in tasks:
-        if task.succeeded or task.outrun:
+        if task.operator < 0 and (task.succeeded or task.outrun):
             stages[task.batch, task.stage].append(task)
     runs = (_run(batch, ends, planned.get(batch, {})) for (batch, _), ends in sorted(stages.items()))
     return [run for run in runs if run.nodes]

@@ -1,4 +1,6 @@
-"""The brain of Lever: one request per source and batch in, pieces out; what each query taught it lies here.
+"""The brain of Lever: a request per source and batch in, pieces out; one per stateful stage in, homes of its state out.
+
+What each query taught it lies here.
 
 Sans-I/O: the apply module hands it requests from the JVM, tests and the simulator hand it their own. It touches
 nothing but its own memory, which is bounded.
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .homes import StateBook, speeds_of
 from .observe import TaskEnd, observe
 from .plans import Memory, Node, Plan
 from .split import Piece, Unit, cut, pin
@@ -27,7 +30,7 @@ QUERIES_MAX = 256
 HISTORY_MAX = 512
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, tag_field="kind", tag="source"):
     """What the shim asks before a source of a batch is read."""
 
     query: str
@@ -41,6 +44,17 @@ class Request(msgspec.Struct, frozen=True):
     """How many tasks there should be at least where that is possible; 0 if one per core will do."""
 
 
+class StateRequest(msgspec.Struct, frozen=True, tag_field="kind", tag="state"):
+    """What the shim asks before a stateful stage of a batch, after the sources of that batch."""
+
+    query: str
+    batch: int
+    operator: int
+    homes: list[str]
+    """Per partition the executor that holds its state; empty if none does."""
+    executors: list[tuple[str, int]]
+
+
 @dataclass(frozen=True, slots=True)
 class ExecutorStatus:
     """One executor in one batch: what was foreseen and what came."""
@@ -52,6 +66,8 @@ class ExecutorStatus:
     share: float
     predicted_ms: float | None
     actual_ms: float | None = None
+    states: int = 0
+    """Partitions of state that were placed there, over all stateful stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +86,17 @@ class _Book:
     memory: Memory = field(default_factory=Memory)
     planned: dict[int, dict[str, float]] = field(default_factory=dict)
     learned_to: int = -1
+    nodes: list[Node] = field(default_factory=list)
+    states: dict[int, StateBook] = field(default_factory=dict)
     batches: deque[BatchStatus] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
 
 
 class Planner:
     """Learns from task ends and decides pieces, for all queries of a session."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, state: bool = True) -> None:
         self.plan = plan
+        self._state = state
         self._books: OrderedDict[str, _Book] = OrderedDict()
         self._lock = Lock()
 
@@ -86,7 +105,7 @@ class Planner:
         with self._lock:
             book = self._book(request.query)
             self._learn(book, request.ended)
-            nodes = [Node(executor, max(1, cores)) for executor, cores in request.executors]
+            book.nodes = nodes = _nodes(request.executors)
             total = sum(unit.size for unit in request.units)
             if not nodes or not total:
                 return []
@@ -99,6 +118,19 @@ class Planner:
             )
             self._record(book, request, pieces, assignment.classes)
             return pieces
+
+    def settle(self, request: StateRequest) -> list[str]:
+        """Name the executor for every partition of a stateful stage; an empty name leaves it to Spark."""
+        with self._lock:
+            book = self._book(request.query)
+            nodes = _nodes(request.executors)
+            memory = book.memory.without_all_but(node.executor for node in nodes)
+            if not self._state or not nodes or not memory.capacity:
+                return [""] * len(request.homes)
+            speeds = speeds_of(self.plan.assign(memory, nodes, 1.0).loads, nodes)
+            placed = book.states.setdefault(request.operator, StateBook()).settle(request.homes, nodes, speeds)
+            _note_states(book, request.batch, placed)
+            return placed
 
     def learn(self, query: str, ended: list[TaskEnd]) -> None:
         """Take in task ends outside a request, when somebody looks at the status."""
@@ -130,6 +162,14 @@ class Planner:
             book.memory = self.plan.learn(book.memory, run)
             book.learned_to = max(book.learned_to, run.batch)
             _note_actual(book, run)
+        self._learn_states(book, [task for task in ended if task.operator >= 0])
+
+    def _learn_states(self, book: _Book, ended: list[TaskEnd]) -> None:
+        if ended and book.nodes and book.memory.capacity:
+            speeds = speeds_of(self.plan.assign(book.memory, book.nodes, 1.0).loads, book.nodes)
+            for operator in {task.operator for task in ended}:
+                own = (task for task in ended if task.operator == operator)
+                book.states.setdefault(operator, StateBook()).learn(own, speeds)
 
     def _record(self, book: _Book, request: Request, pieces: list[Piece], classes: Mapping[str, NodeClass]) -> None:
         planned = book.planned.setdefault(request.batch, {})
@@ -153,6 +193,17 @@ class Planner:
         if book.batches and book.batches[-1].batch == request.batch:
             book.batches.pop()
         book.batches.append(BatchStatus(request.batch, request.fixed, rows))
+
+
+def _nodes(executors: list[tuple[str, int]]) -> list[Node]:
+    return [Node(executor, max(1, cores)) for executor, cores in executors]
+
+
+def _note_states(book: _Book, batch: int, placed: list[str]) -> None:
+    if book.batches and book.batches[-1].batch == batch:
+        status = book.batches[-1]
+        rows = tuple(replace(row, states=row.states + placed.count(row.executor)) for row in status.executors)
+        book.batches[-1] = replace(status, executors=rows)
 
 
 def _note_actual(book: _Book, run: BatchRun) -> None:

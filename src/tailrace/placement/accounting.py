@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from .local import localised
+from .local import SKEW_MAX, localised
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,9 +88,11 @@ def traffic_of(edges: Iterable[TaskEdge], assignment: Assignment) -> Traffic:
     return Traffic(*tuples, *size)
 
 
-def account(graph: TaskGraph, nodes: Sequence[Node], assignment: Assignment, shuffle: str = "even") -> Account:
+def account(
+    graph: TaskGraph, nodes: Sequence[Node], assignment: Assignment, shuffle: str = "even", skew_max: float = SKEW_MAX
+) -> Account:
     """Predict traffic and load; ``shuffle`` is even, worker (own worker first) or node (then the own node)."""
-    carried, skew = localised(graph, assignment, shuffle)
+    carried, skew = localised(graph, assignment, shuffle, skew_max)
     operator_of = {vertex.id: vertex.operator for vertex in graph.vertices}
     by_stream: dict[tuple[str, str], list[TaskEdge]] = {}
     for edge in carried.edges:

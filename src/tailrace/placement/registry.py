@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import nearest
 
 from .auto import Auto
+from .by_operator import ByOperator
 from .errors import UnknownPolicyError
 from .metis import Metis
 from .round_robin import RoundRobin
@@ -27,6 +28,7 @@ POLICIES: dict[str, Callable[..., PlacementPolicy]] = {
     "turbostream": TurboStream,
     "metis": Metis,
     "auto": Auto,
+    "by_operator": ByOperator,
 }
 
 

@@ -17,11 +17,15 @@ from .model import Stream, TaskEdge, TaskGraph, TaskVertex
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_SHUFFLED = frozenset({"shuffle", "local", "auto"})
+# How the runtime carries a shuffle out where it is not free: by root into guarded tasks, with another way for replays,
+# or by a balancer's weights.
+CARRIED_OUT = frozenset({"root", "detour", "balanced"})
 # Split evenly whatever the tuples hold, so measured edges are replaced by the rule.
-EVEN_GROUPINGS = frozenset({"shuffle", "local", "auto"})
+EVEN_GROUPINGS = _SHUFFLED | CARRIED_OUT
 # What the tuples or the user decide is taken as even until somebody has measured it.
 KEYED_GROUPINGS = frozenset({"fields", "partial_key", "direct", "custom"})
-GROUPINGS = EVEN_GROUPINGS | KEYED_GROUPINGS | {"all", "global"}
+GROUPINGS = _SHUFFLED | KEYED_GROUPINGS | {"all", "global"}
 
 TUPLE_BYTES_DEFAULT = 100.0
 

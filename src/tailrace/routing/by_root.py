@@ -12,26 +12,30 @@ from typing import TYPE_CHECKING, Any
 from tailrace.batch import mix
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tailrace.batch import Batch
 
 _TAG = 0x5851F42D4C957F2D
 
 
 class ByRoot:
-    """Route by a hash of the root id."""
+    """Route by a hash of the root id over the given tasks."""
 
     several = False
     unwraps = False
 
-    def __init__(self, tasks: int) -> None:
-        self._tasks = tasks
+    def __init__(self, targets: Sequence[int]) -> None:
+        #: A task may stand here several times, to get as many times the roots.
+        self._targets = targets
 
     def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Give all values of a root its task."""
-        n = self._tasks
+        targets = self._targets
+        n = len(targets)
         if n == 1:
-            return [0] * len(values)
-        dests = [mix(root, _TAG) % n for root in origin.roots]
+            return [targets[0]] * len(values)
+        dests = [targets[mix(root, _TAG) % n] for root in origin.roots]
         if origin.sizes is None:
             return dests
         return list(chain.from_iterable(map(repeat, dests, origin.sizes)))

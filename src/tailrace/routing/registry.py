@@ -12,7 +12,7 @@ from .load_aware import LoadAware
 from .partial_key import PartialKey
 from .shortest_delay import ShortestDelay
 from .shuffle import Shuffle
-from .weighted import Weighted
+from .weighted import Weighted, ring_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from tailrace.topology.plan import Stage, StageEdge
 
     from .base import Router
+    from .near import Row, Rule
 
 #: Routing policies that go by what is pending at each task.
 PENDING_ROUTINGS = frozenset({"shortest_delay", "load_aware"})
 #: Groupings under which any task may take any tuple.
 SHAREABLE = frozenset({"auto", "shuffle", "local"})
+#: Policies that share a free edge out by what they measure.
+BALANCED = frozenset({"latency", "load_aware", "shortest_delay"})
 
 
 def router_for(
@@ -39,13 +42,14 @@ def router_for(
     routing: str = "even",
     adaptive: bool = False,
     senders: int = 1,
+    near: Row | None = None,
     switched: bool = False,
 ) -> Router:
     """Make the rule for one sending task; ``local`` are the target's tasks in the sender's own worker.
 
     ``routing`` names the policy of shuffled edges (and ``partial_key`` that of keyed ones), ``adaptive`` tells that
-    roots may be replayed for lateness, ``senders`` is how many tasks send on this edge, ``switched`` that the rule may
-    be another one later on.
+    roots may be replayed for lateness, ``senders`` is how many tasks send on this edge, ``near`` are the tasks' shares
+    where it keeps near, ``switched`` that the rule may be another one later on.
     """
     kind, fn, tasks = edge.grouping.kind, edge.grouping.fn, target.tasks
     name = f"{edge.src} -> {target.head.name}"
@@ -62,9 +66,13 @@ def router_for(
     if kind == "custom" and fn is not None:
         return Custom(name, fn, tasks)
     if tracked and target.guarded:
-        return ByRoot(tasks)
+        return ByRoot(range(tasks) if near is None else ring_of(near))
     if not is_free(edge, target, local=local, tracked=tracked):
         return Shuffle(local if local and kind == "local" else [0], sender)
+    if near is not None:
+        ring = ring_of(near)
+        rule = Shuffle(ring, sender * len(ring) // max(1, senders))
+        return Detour(rule, tasks) if tracked and adaptive else rule
     return free_rule(routing, tasks, sender, senders, adaptive=tracked and adaptive, switched=switched)
 
 
@@ -76,6 +84,19 @@ def is_free(edge: StageEdge, target: Stage, *, local: Sequence[int], tracked: bo
         and not (tracked and target.guarded)
         and not (local and edge.grouping.kind == "local")
     )
+
+
+def near_rule(edge: StageEdge, target: Stage, *, tracked: bool, balanced: bool, adaptive: bool) -> Rule:
+    """What node-local shuffle has to know of an edge; where a balancer decides, it keeps out."""
+    if edge.grouping.kind not in SHAREABLE:
+        return "spread"
+    if tracked and target.guarded:
+        return "root"
+    if edge.grouping.kind == "local":
+        return "local"
+    if balanced:
+        return "spread"
+    return "detour" if tracked and adaptive else "free"
 
 
 def goes_by_pending(routing: str, *, tracked: bool, adaptive: bool) -> bool:

@@ -35,6 +35,8 @@ def ring_of(shares: Sequence[float]) -> list[int]:
     """Order the tasks so that each comes as often as its share says and as evenly spaced as can be."""
     if len(set(shares)) == 1:
         return list(range(len(shares)))
+    if len({share for share in shares if share}) == 1:  # some get nothing, the others alike
+        return [task for task, share in enumerate(shares) if share]
     total = min(PLACES_MAX, PLACES_PER_TASK * len(shares))
     spots = [
         ((turn + 0.5) / count, task)

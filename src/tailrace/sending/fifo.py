@@ -20,7 +20,10 @@ class Fifo(TurnsOfOperators):
     def decide(self, board: Sequence[Entry], cursor: Cursor, now_ns: int) -> Grant | None:
         """Pick the oldest; operators take no turns here, as tuples go in the order in which they came."""
         waiting = self.waiting(board, now_ns)
-        return self.grant(oldest(waiting), cursor.operator, now_ns)._replace(tuples_max=1) if waiting else None
+        if not waiting:
+            return None
+        found = oldest(waiting)
+        return self.grant(found, cursor.operator, now_ns)._replace(tuples_max=found.first)
 
     def pick(self, entries: Sequence[Entry], cursor: Cursor) -> Entry:
         """Choose the oldest."""

@@ -1,8 +1,9 @@
-"""The gate: which outbox of a node may use the shared uplink next, and for how long.
+"""The gate: which outgoing queue of a node may use the shared uplink next, and for how long.
 
-The senders of a node put the backlogs of their outboxes on a board; whoever finds the uplink free asks the gate, sends
-what it grants and asks again. Gates are pure: board, cursor and time in, grant and new cursor out, so that a cursor in
-shared memory lets several processes take turns. Acks and control records do not pass here.
+A queue here is what one task has to send off its node, whichever tasks it goes to, as in Hone. The senders of a node
+put the backlogs of their queues on a board; whoever finds the uplink free asks the gate, sends what it grants and asks
+again. Gates are pure: board, cursor and time in, grant and new cursor out, so that a cursor in shared memory lets
+several processes take turns (``worker.uplink``). Acks and control records do not pass here.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Entry(NamedTuple):
     #: When its sender last wrote this entry; a dead sender's entry grows old.
     refreshed_ns: int
     alone: bool = False
+    #: How many of its tuples came together with the oldest.
+    first: int = 1
 
 
 class Cursor(NamedTuple):

@@ -86,7 +86,7 @@ class Edge:
         if grouping == "random":
             return RandomShuffle(tasks, self._random)
         if grouping == "by_root":
-            return ByRoot(tasks)
+            return ByRoot(range(tasks))
         if grouping == "fields":
             return Fields(None, tasks, KEY_GROUPS) if policies.keyed == "fields" else PartialKey(None, tasks)
         if policies.routing in {"load_aware", "load_reports"}:

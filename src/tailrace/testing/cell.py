@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from tailrace.clock import FakeClock
     from tailrace.topology.operators import OperatorSpec
+    from tailrace.worker.uplink import Meets
 
 #: Messages that may be under way from one worker to another; a full way pushes back, as a full ring does.
 MAIL_MESSAGES_MAX = 64
@@ -35,8 +36,15 @@ _SOON_S = 1.0
 class Cell:
     """One worker of a run in process."""
 
-    def __init__(self, slot: int, attempt: int, clock: FakeClock, find: Callable[[int, int], Cell | None]) -> None:
-        self.brain = WorkerBrain(slot, attempt, clock, self._send, self._context_of)
+    def __init__(
+        self,
+        slot: int,
+        attempt: int,
+        clock: FakeClock,
+        find: Callable[[int, int], Cell | None],
+        neighbours: Meets | None = None,
+    ) -> None:
+        self.brain = WorkerBrain(slot, attempt, clock, self._send, self._context_of, neighbours)
         self.orders: deque[protocol.FromCoordinator] = deque()
         self.mail: dict[tuple[int, int], deque[bytes]] = {}
         self.heard_ns = clock.now_ns()

@@ -19,6 +19,7 @@ from tailrace.coordinator.brain import CoordinatorBrain
 from tailrace.coordinator.deployment import deal_partitions, program_of
 from tailrace.coordinator.explain import explain
 from tailrace.version import __version__
+from tailrace.worker.board import Board
 
 from .cell import Cell
 from .connectors import Written
@@ -26,6 +27,7 @@ from .errors import EndlessError, StalledError
 from .result import Result
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     from typing_extensions import Self
@@ -64,8 +66,22 @@ def run(
         return query.stop() if for_s is not None else query.finish()
 
 
+class _OfHost:
+    """The workers whose host has the same name share an uplink."""
+
+    def __init__(self, host: str, board: Board) -> None:
+        self._host = host
+        self._board = board
+
+    def meet(self, peers: Iterable[protocol.Peer]) -> tuple[frozenset[int], Board]:
+        return frozenset(peer.slot for peer in peers if peer.host == self._host), self._board
+
+
 class InProcess:
-    """A query in process that a test takes forward by hand. Use it in a ``with`` block."""
+    """A query in process that a test takes forward by hand. Use it in a ``with`` block.
+
+    Each worker is a node of its own unless ``nodes`` says over how many they are dealt.
+    """
 
     def __init__(
         self,
@@ -76,6 +92,7 @@ class InProcess:
         settings: Settings | None = None,
         clock: FakeClock | None = None,
         seed: int = 0,
+        nodes: int | None = None,
     ) -> None:
         flow.validate()
         policy = policy or Policy()
@@ -94,6 +111,9 @@ class InProcess:
         self._lease_ns = int(self._program.settings.lease_s * _NS_PER_S)
         self._slots: dict[int, int] = {}
         self._connections = 0
+        self._nodes = nodes or workers
+        #: The gate's board of each node.
+        self._boards: dict[str, Board] = {}
         for slot in range(workers):
             self._register(slot)
 
@@ -182,10 +202,11 @@ class InProcess:
         self._connections += 1
         number = self._connections
         self._slots[number] = slot
-        peer = protocol.Peer(slot, 0, f"node-{slot}", ("in-process", number))
+        peer = protocol.Peer(slot, 0, f"node-{slot % self._nodes}", ("in-process", number))
         register = protocol.Register(slot, number, 0, "in-process", peer, __version__, platform.python_version())
         self.brain.on_message(number, slot, register, self.clock.now_ns())
-        self._cells[number] = Cell(slot, self.brain.members[slot].attempt, self.clock, self._find)
+        neighbours = _OfHost(peer.host, self._boards.setdefault(peer.host, Board.in_memory()))
+        self._cells[number] = Cell(slot, self.brain.members[slot].attempt, self.clock, self._find, neighbours)
 
     def _find(self, slot: int, attempt: int) -> Cell | None:
         return next(

@@ -8,10 +8,13 @@ from __future__ import annotations
 import multiprocessing
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tailrace.coordinator.errors import WorkerLostError
 from tailrace.worker.main import Whereabouts, run_worker
+
+from .links import DelayedBoard
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -21,22 +24,39 @@ if TYPE_CHECKING:
 _POLL_S = 0.05
 
 
-def _enter(boot: Boot, where: Whereabouts) -> None:
+def _enter(boot: Boot, where: Whereabouts, link_delay_ms: float | None) -> None:
     import faulthandler  # noqa: PLC0415 - only in the child
     import signal  # noqa: PLC0415
 
     faulthandler.register(signal.SIGUSR1)
-    run_worker(boot, where)
+    if link_delay_ms is None:
+        run_worker(boot, where)
+    else:
+        run_worker(boot, where, partial(DelayedBoard, delay_ms=link_delay_ms))
 
 
 class ProcessHost:
-    """Workers as child processes; ``hosts`` lets a test give each an address of its own on loopback."""
+    """Workers as child processes; ``hosts`` lets a test give each an address of its own on loopback.
+
+    Each is an executor of its own unless ``per_executor`` of them are to be taken for one. With ``link_delay_ms`` hosts
+    of different names are nodes apart: they talk by TCP only, and so much later.
+    """
 
     driver_host = "127.0.0.1"
     bind_host = "127.0.0.1"
 
-    def __init__(self, workers: int, *, hosts: list[str] | None = None, restarts_max: int = 20) -> None:
+    def __init__(
+        self,
+        workers: int,
+        *,
+        hosts: list[str] | None = None,
+        link_delay_ms: float | None = None,
+        restarts_max: int = 20,
+        per_executor: int = 1,
+    ) -> None:
         self.workers = workers
+        self._link_delay_ms = link_delay_ms
+        self._per_executor = per_executor
         self._hosts = hosts or ["127.0.0.1"] * workers
         # A fork of a server that has the imports behind it starts in a moment, and without the threads of this process.
         self._context = multiprocessing.get_context("forkserver")
@@ -54,8 +74,8 @@ class ProcessHost:
 
     def _start(self, boot: Boot, slot: int) -> BaseProcess:
         self._launches[slot] += 1
-        where = Whereabouts(slot, self._launches[slot], f"process-{slot}", self._hosts[slot])
-        process = self._context.Process(target=_enter, args=(boot, where), daemon=True)
+        where = Whereabouts(slot, self._launches[slot], f"process-{slot // self._per_executor}", self._hosts[slot])
+        process = self._context.Process(target=_enter, args=(boot, where, self._link_delay_ms), daemon=True)
         process.start()
         return process
 

@@ -38,6 +38,10 @@ class Nook:
             return
         self.inbox.set_waiting(rings.Waiting[settings.ring_waiting.upper()])
 
+    def path_of(self, name: str) -> str:
+        """Where a further file of this worker goes; it is removed with the folder."""
+        return str(self._folder.path / name)
+
     @property
     def ring_path(self) -> str:
         """Where peers of this node find the ring; empty without one."""

@@ -30,10 +30,13 @@ from .delivery import Delivery
 from .errors import OperatorError, operator_error, user_stack
 from .floor import Floor
 from .late import LateRoots
+from .links import LinkMeter
+from .nearness import near_of
 from .scheduling import IDLE_US, Scheduler
 from .settling import Settling
 from .snapshot import take_snapshot
 from .switching import Switching
+from .uplink import open_uplink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
     from .build import Program
     from .task import SourceSide, Task, Work
+    from .uplink import Meets
 
 _NS_PER_S = 1_000_000_000
 #: How often the coordinator is told what is complete of sources that someone waits for.
@@ -59,6 +63,7 @@ class WorkerBrain:
         clock: Clock,
         send: Callable[[int, bytes], bool],
         context_of: Callable[[OperatorSpec, int, int], TaskContext],
+        neighbours: Meets | None = None,
     ) -> None:
         self.slot = slot
         self.attempt = attempt
@@ -70,6 +75,8 @@ class WorkerBrain:
         self.failed = False
         self._send = send
         self._context_of = context_of
+        #: Who stands behind the same limited uplink; None where there is none.
+        self._neighbours = neighbours
         self._floor: Floor | None = None
         self._running = False
         self._next_report_ns = 0
@@ -78,6 +85,7 @@ class WorkerBrain:
         self._prompt: list[SourceSide] = []
         self._late: LateRoots | None = None
         self._measures = True
+        self._links = LinkMeter(slot)
         self._marks_told: dict[int, int] = {}
         #: Asked with every report how busy the machine was since the last one; set by whoever has one.
         self.machine_load: Callable[[], float] | None = None
@@ -104,6 +112,8 @@ class WorkerBrain:
             case protocol.PeerUp(peer=peer):
                 self.peers[peer.slot] = peer
                 self._delivery.replaced(peer)
+                if self._delivery.uplink is not None:
+                    self._delivery.uplink.meet(self.peers)
                 self.control_out.append(protocol.PeerSeen(peer.slot, peer.attempt))
             case protocol.Resume(slot=slot):
                 self._resume(slot)
@@ -133,7 +143,8 @@ class WorkerBrain:
         program: Program = codec.loads(message.program)
         self.peers = {peer.slot: peer for peer in message.peers}
         site = Site(
-            self.slot, self.attempt, message.placement, message.partitions, self.clock, self._context_of
+            self.slot, self.attempt, message.placement, message.partitions, self.clock, self._context_of,
+            near_of(program, message.homes),
         )  # fmt: skip
         self.program = program
         self._floor = floor = Floor(program, site, self._send, self.control_out)
@@ -143,6 +154,7 @@ class WorkerBrain:
         self._measures = program.settings.metrics or by_latency
         self._acks = Acknowledger(floor, message.partitions, message.placement)
         self._delivery = Delivery(floor, self._acks)
+        self._delivery.uplink = open_uplink(floor, self._neighbours, self.peers)
         self._settling = Settling(floor, self._acks)
         self._late = LateRoots(floor, self._settling)
         self._switching = Switching(floor, self._delivery, self._late)
@@ -296,7 +308,10 @@ class WorkerBrain:
         snapshot = take_snapshot(floor.tasks, floor.post, self.program.settings.edges_reported_max)
         if self.machine_load is not None:
             snapshot["machine"] = self.machine_load()
+        snapshot["links"] = self._links.read(floor.tasks, self.peers)
         snapshot |= {"refused_messages": self.refused_messages, "lost_tuples": self.lost_tuples}
+        if self._delivery.uplink is not None:
+            self._delivery.uplink.tell(snapshot)
         self.control_out.append(protocol.Report(snapshot, marks))
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ Called by the brain when the coordinator deploys; every worker numbers channels 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace.acking.adaptive_timeout import TimeoutSettings
@@ -14,7 +14,7 @@ from tailrace.acking.ledger import Ledger
 from tailrace.acking.replay import AdaptiveReplays, BlindReplays, FixedReplays
 from tailrace.receiving.inbox import Channel, Inbox
 from tailrace.receiving.shared import shares
-from tailrace.routing import goes_by_pending, is_free, router_for
+from tailrace.routing import BALANCED, goes_by_pending, is_free, router_for
 from tailrace.sending.outbox import Outbox
 
 from .chain import Chain
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
     from tailrace.config import Policy, Settings
+    from tailrace.routing.near import Row
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.topology.plan import Plan, Stage, StageEdge
 
@@ -43,6 +44,11 @@ class Program:
     settings: Settings
     switched: frozenset[str] = frozenset()
 
+    @property
+    def balances(self) -> bool:
+        """Whether a balancer shares free edges out, or may do so later on: then nothing else may."""
+        return bool(self.switched) or self.policy.routing in BALANCED
+
 
 @dataclass(frozen=True)
 class Site:
@@ -54,6 +60,8 @@ class Site:
     partitions: list[list[Any]]
     clock: Clock
     context_of: Callable[[OperatorSpec, int, int], TaskContext]
+    #: Per edge that keeps near, the shares of its tasks for each sending task.
+    near: dict[int, list[Row]] = field(default_factory=dict)
 
 
 def channel_bases(plan: Plan) -> list[int]:
@@ -124,6 +132,7 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
         routing=program.policy.routing,
         adaptive=program.policy.replay == "adaptive",
         senders=program.plan.stages[edge.src_stage].tasks,
+        near=site.near[edge.id][index] if edge.id in site.near else None,
         switched=bool(program.switched),
     )
     project = edge.grouping.fn if target.head.verb == "count" else None

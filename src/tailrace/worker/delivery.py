@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .acks import Acknowledger
     from .floor import Floor
     from .task import Task
+    from .uplink import Uplink
 
 #: How many times longer credits may gather where only replays go by them.
 _DETOUR_PACES = 5
@@ -29,6 +30,8 @@ class Delivery:
         self._floor = floor
         self._acks = acks
         self.lost_tuples = 0
+        #: Where the node's uplink is limited: what goes off the node waits there. Set by the brain.
+        self.uplink: Uplink | None = None
         self._batch_max = floor.program.settings.batch_max
         self._flush_ns = floor.program.settings.flush_us * 1000
         #: Channels whose senders have yet to hear what is done.
@@ -127,8 +130,10 @@ class Delivery:
             del self._owed[channel]
 
     def wait_ns(self, now_ns: int) -> int | None:
-        """How long credits still gather; None when none are owed."""
-        return max(0, self._paid_ns + (self._pace_ns or 0) - now_ns) if self._owed else None
+        """How long nothing has to be sent: credits still gather, the link is busy; None when neither is."""
+        owed_ns = max(0, self._paid_ns + (self._pace_ns or 0) - now_ns) if self._owed else None
+        link_ns = None if self.uplink is None else self.uplink.wait_ns(now_ns)
+        return link_ns if owed_ns is None else owed_ns if link_ns is None else min(owed_ns, link_ns)
 
     def _credited(self, box: Outbox, consumed: int) -> None:
         box.credited(consumed)
@@ -172,6 +177,8 @@ class Delivery:
             for box in list(floor.dirty):
                 if idle or box.ended or len(box.values) >= self._batch_max or now_ns - box.since_ns >= self._flush_ns:
                     self._flush_box(box, now_ns)
+        if self.uplink is not None:
+            self.uplink.send(now_ns)
         acks = self._acks.due(now_ns)
         if self._owed:
             self._pay(now_ns, acks=acks)
@@ -181,6 +188,9 @@ class Delivery:
         floor = self._floor
         if box.slot == floor.slot:
             self._hand_over(box, now_ns)
+        elif self.uplink is not None and self.uplink.takes(box, now_ns):
+            del floor.dirty[box]
+            return
         elif floor.post.accepts(box.slot):
             floor.post.data(box)
             if box.ended and not box.values and not box.end_sent:

@@ -25,9 +25,10 @@ from .control import ControlLine
 from .errors import FencedError, LeaseLostError
 from .loop import WorkerLoop
 from .machine_load import MachineLoad
+from .neighbours import BOARD_NAME, Neighbours, node_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tailrace.config import Settings
     from tailrace.topology.operators import OperatorSpec
@@ -59,24 +60,31 @@ class Whereabouts:
     host: str
 
 
-def run_worker(boot: Boot, where: Whereabouts) -> None:
-    """Join the query and work until it ends."""
+def run_worker(boot: Boot, where: Whereabouts, make_board: Callable[..., Switchboard] = Switchboard) -> None:
+    """Join the query and work until it ends; a test may have a switchboard of its own."""
     os.environ[SLOT_VARIABLE] = str(where.slot)
     control = ControlLine(boot.address, boot.secret, where.slot, boot.settings.frame_bytes_max)
-    board = Switchboard(where.slot, boot.secret, where.host or control.host, boot.settings)
+    board = make_board(where.slot, boot.secret, where.host or control.host, boot.settings)
+    neighbours: Neighbours | None = None
     try:
-        _work(boot, where, control, board)
+        if boot.settings.link_bytes_per_s:
+            neighbours = Neighbours(where.slot, _node(boot, where), board.nook.path_of(BOARD_NAME))
+        _work(boot, where, control, board, neighbours)
     except (LeaseLostError, FencedError) as error:
         logging.getLogger("tailrace.worker").warning("worker %d leaves: %s", where.slot, error)
         raise
     finally:
+        if neighbours is not None:
+            neighbours.close()
         board.close()
         control.close()
         os.environ.pop(SLOT_VARIABLE, None)  # the process may go on to other work
 
 
-def _work(boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboard) -> None:
-    attempt = control.register(_registration(where, board))
+def _work(
+    boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboard, neighbours: Neighbours | None
+) -> None:
+    attempt = control.register(_registration(boot, where, board, neighbours))
     board.admitted(attempt)
 
     def context_of(spec: OperatorSpec, task: int, tasks: int) -> TaskContext:
@@ -89,7 +97,7 @@ def _work(boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboa
         logger.propagate = False
         return TaskContext(spec.name, task, tasks, boot.query, logger, brain.clock, emit_to_driver)
 
-    brain = WorkerBrain(where.slot, attempt, SystemClock(), board.send, context_of)
+    brain = WorkerBrain(where.slot, attempt, SystemClock(), board.send, context_of, neighbours)
     brain.machine_load = MachineLoad().since_last
     board.watch_control(control)
     board.control_ready = True  # the first orders may have come along with the welcome
@@ -122,7 +130,13 @@ def _calm_collector() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _registration(where: Whereabouts, board: Switchboard) -> protocol.Register:
+def _node(boot: Boot, where: Whereabouts) -> str:
+    return node_name(boot.settings.node_is, where.executor, where.slot)
+
+
+def _registration(
+    boot: Boot, where: Whereabouts, board: Switchboard, neighbours: Neighbours | None
+) -> protocol.Register:
     nook = board.nook
     peer = protocol.Peer(
         slot=where.slot,
@@ -134,6 +148,8 @@ def _registration(where: Whereabouts, board: Switchboard) -> protocol.Register:
         probe_path=nook.probe.path,
         probe_nonce=nook.probe.nonce,
         why_no_ring=nook.why_no_ring,
+        node=_node(boot, where),
+        board="" if neighbours is None else neighbours.path,
     )
     return protocol.Register(
         where.slot, where.launch, os.getpid(), where.executor, peer, __version__, platform.python_version()

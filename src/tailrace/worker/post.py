@@ -101,6 +101,15 @@ class PostOffice:
             self._value_bytes[box.channel] = 0.5 * per_value + 0.5 * size / len(batch.values)
             box.bytes_sent += size
 
+    def some(self, box: Outbox, values_max: int) -> int:
+        """Send a few tuples of an outbox, whole bundles and at least one; gives the bytes that takes."""
+        size = 0
+        for payload in self._encode(box.take(values_max)):
+            size += wire.FRAME_HEAD_BYTES + len(payload)
+            self._frame(box.slot, wire.DATA, box.channel, box.serial, payload)
+        box.bytes_sent += size
+        return size
+
     def _encode(self, batch: Batch) -> list[bytes]:
         """Encode a batch, in parts where it would be too long for one message."""
         payload = codec.encode_batch(batch)

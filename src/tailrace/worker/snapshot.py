@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .post import PostOffice
     from .task import Task
 
-#: The row of an edge: edge, sending task, receiving task, tuples, bytes; -1 where rows were added up.
+#: The row of an edge: edge, sending task, receiving task, tuples, bytes; -1 for tasks whose rows were added up.
 _REST = -1
 
 
@@ -29,7 +29,7 @@ def take_snapshot(tasks: list[Task], post: PostOffice, edges_max: int) -> dict[s
 
 
 def _edges(tasks: list[Task], edges_max: int) -> list[list[int]]:
-    """The busiest task-to-task edges by bytes, and the sum of the others."""
+    """The busiest task-to-task edges by bytes, and for each edge of the plan the sum of its others."""
     rows = [
         [outlet.edge, task.index, box.task, box.sent_total, box.bytes_sent]
         for task in tasks
@@ -38,10 +38,12 @@ def _edges(tasks: list[Task], edges_max: int) -> list[list[int]]:
         if box.sent_total
     ]
     rows.sort(key=lambda row: (row[4], row[3]), reverse=True)
-    rest = rows[edges_max:]
-    if rest:
-        rows = [*rows[:edges_max], [_REST, _REST, _REST, sum(row[3] for row in rest), sum(row[4] for row in rest)]]
-    return rows
+    rest: dict[int, list[int]] = {}
+    for edge, _, _, tuples, sent_bytes in rows[edges_max:]:
+        total = rest.setdefault(edge, [edge, _REST, _REST, 0, 0])
+        total[3] += tuples
+        total[4] += sent_bytes
+    return [*rows[:edges_max], *rest.values()]
 
 
 def _task(task: Task) -> dict[str, Any]:

@@ -6,11 +6,12 @@ import pytest
 
 import tailrace as tr
 from tailrace.batch import PARTITIONS_MAX
-from tailrace.config import KNOWN_POLICIES
+from tailrace.config import KNOWN_POLICIES, Policy, Settings
 from tailrace.connect.items import Items
 from tailrace.coordinator.deployment import deal_partitions, place_tasks
 from tailrace.coordinator.errors import StartError
 from tailrace.topology.plan import make_plan
+from tailrace.worker.build import Program
 
 
 def plan_of(partitions=5):
@@ -41,12 +42,12 @@ def test_too_many_partitions_are_a_named_error(monkeypatch):
 @pytest.mark.parametrize("hosts", [{0: "a"}, {0: "a", 1: "a", 2: "a"}, {0: "a", 1: "b", 2: "a", 3: "c"}])
 def test_every_task_gets_a_slot_that_exists(policy, hosts):
     plan = plan_of()
-    placed = place_tasks(plan, policy, hosts)
+    placed = place_tasks(Program(plan, Policy(placement=policy), Settings()), hosts)
     assert [len(row) for row in placed] == [stage.tasks for stage in plan.stages]
     assert {slot for row in placed for slot in row} <= set(hosts)
 
 
 def test_round_robin_uses_every_slot_evenly():
-    placed = place_tasks(plan_of(), "round_robin", {0: "a", 1: "b", 2: "a"})
+    placed = place_tasks(Program(plan_of(), Policy(), Settings()), {0: "a", 1: "b", 2: "a"})
     counts = [sum(row.count(slot) for row in placed) for slot in range(3)]
     assert max(counts) - min(counts) <= 1

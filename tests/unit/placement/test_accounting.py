@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -55,16 +56,35 @@ def test_measured_edges_are_summed_the_same_way():
 
 
 def test_local_shuffle_prefers_the_worker_then_the_node_then_everyone():
-    assert account(GRAPH, NODES, PLACED, "worker").total.in_process_tuples == 30.0
+    assert account(GRAPH, NODES, PLACED, "worker", 99.0).total.in_process_tuples == pytest.approx(30.0)
     moved = Assignment(PLACED.node_of, {**PLACED.worker_of, "b[0]": 1})
-    assert account(GRAPH, NODES, moved, "worker").total.inter_node_tuples == 10.0
-    found = account(GRAPH, NODES, moved, "node")
-    assert (found.total.intra_node_tuples, found.total.inter_node_tuples) == (30.0, 0.0)
+    assert account(GRAPH, NODES, moved, "worker", 99.0).total.inter_node_tuples == pytest.approx(10.0)
+    found = account(GRAPH, NODES, moved, "node", 99.0)
+    assert (found.total.intra_node_tuples, found.total.inter_node_tuples) == pytest.approx((30.0, 0.0))
     # Two tasks share what three were meant to: one and a half times each, and n1 is idle.
     assert found.skew == pytest.approx(1.5)
-    assert found.node_loads == {"n0": 60.0, "n1": 0.0}
+    assert found.node_loads == pytest.approx({"n0": 60.0, "n1": 0.0})
     away = Assignment({**PLACED.node_of, "a[0]": "n1", "b[2]": "n0"}, {**PLACED.worker_of, "a[0]": 0})
-    assert account(GRAPH, NODES, away, "node").total.inter_node_tuples == 30.0
+    assert account(GRAPH, NODES, away, "node").total.inter_node_tuples == pytest.approx(30.0)
+
+
+def test_nearness_gives_no_task_more_than_the_bound_allows():
+    # Three tasks share 30 evenly at 10; near ones may have 12 each, and what is left goes to the far one.
+    moved = Assignment(PLACED.node_of, {**PLACED.worker_of, "b[0]": 1})
+    found = account(GRAPH, NODES, moved, "node", 1.2)
+    assert (found.total.intra_node_tuples, found.total.inter_node_tuples) == pytest.approx((24.0, 6.0))
+    assert found.skew == pytest.approx(1.2)
+
+
+def test_streams_by_root_keep_near_only_while_their_roots_do():
+    operators = [Operator(id=name, tasks=2, rate_tps=10.0) for name in "abc"]
+    node_of = {f"{name}[{task}]": f"n{task}" for name in "abc" for task in range(2)}
+    placed = Assignment(node_of, dict.fromkeys(node_of, 0))
+    nodes = (Node(name="n0"), Node(name="n1"))
+    for first, crossing in (("shuffle", 0.0), ("fields", 10.0)):
+        graph = expand("g", operators, [Stream("a", "b", first), Stream("b", "c")])
+        by_root = replace(graph, streams=(graph.streams[0], Stream("b", "c", "root")))
+        assert account(by_root, nodes, placed, "node").total.inter_node_tuples == pytest.approx(crossing)
 
 
 def test_skewed_tasks_send_more_downstream_and_keyed_streams_stay_even():

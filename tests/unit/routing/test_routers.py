@@ -137,7 +137,7 @@ def test_shuffle_over_some_tasks_only():
 def test_by_root_keeps_a_roots_values_together(bundles, tasks):
     sizes, roots = [size for size, _ in bundles], [root_id(1, offset) for _, offset in bundles]
     values = list(range(sum(sizes)))
-    router = ByRoot(tasks)
+    router = ByRoot(range(tasks))
     dests = router.choose(values, batch_of(values, sizes, roots, roots, roots))
     owners = [root for size, root in zip(sizes, roots, strict=True) for _ in range(size)]
     assert len(set(zip(owners, dests, strict=True))) == len(set(owners))
@@ -147,7 +147,7 @@ def test_by_root_keeps_a_roots_values_together(bundles, tasks):
 
 def test_by_root_is_about_even():
     roots = [root_id(3, offset) for offset in range(6000)]
-    counts = Counter(ByRoot(6).choose(roots, batch_of(roots, None, roots, roots, roots)))
+    counts = Counter(ByRoot(range(6)).choose(roots, batch_of(roots, None, roots, roots, roots)))
     assert len(counts) == 6
     assert max(counts.values()) < 1.2 * 1000
 

@@ -36,6 +36,7 @@ BOARDS = st.lists(
         since_ns=st.integers(NOW - 100_000_000, NOW),
         refreshed_ns=st.sampled_from([NOW, NOW - 2_000_000, NOW - 2_000_001]),
         alone=st.booleans(),
+        first=st.integers(1, 5),
     ),
     max_size=8,
 ).map(lambda board: [each._replace(outbox=number) for number, each in enumerate(board)])
@@ -50,7 +51,8 @@ def test_a_grant_is_for_a_fresh_outbox_with_something_to_send_and_there_is_one_w
     assert (grant is None) == (not fresh)
     if grant is not None:
         assert grant.outbox in fresh
-        assert 1 <= grant.tuples_max <= SETTINGS.quantum
+        first = board[grant.outbox].first
+        assert grant.tuples_max == (first if name == "fifo" else SETTINGS.quantum)
         assert grant.until_ns == NOW + SETTINGS.tau_ns
         assert grant.cursor.outbox == grant.outbox
 

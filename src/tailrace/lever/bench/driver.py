@@ -141,8 +141,9 @@ class Application:
     def _lever(self, command: dict[str, Any]) -> Lever | None:
         if not command.get("plan"):
             return None
-        planner = self._planners.setdefault(command["checkpoint"], Planner(plan_of(command["plan"])))
-        lever = Lever(self.spark, planner, planner.decide)
+        made = Planner(plan_of(command["plan"]), state=command["state"])
+        planner = self._planners.setdefault(command["checkpoint"], made)
+        lever = Lever(self.spark, planner, planner.decide, planner.settle)
         lever.start(self.spark, PLAN_TIMEOUT_MS)
         return lever
 

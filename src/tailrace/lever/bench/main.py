@@ -49,6 +49,8 @@ class Arm:
 
     name: str
     plan: str = ""
+    state: bool = True
+    """Whether the plan also places state."""
     speculation: bool = False
     partitions_per_core: int = 1
 
@@ -113,6 +115,7 @@ class Bench:
         return self._drivers[arm.speculation].ask(
             case=case,
             plan=arm.plan,
+            state=arm.state,
             live=arm.live,
             load=asdict(replace(load, partitions=load.partitions * arm.partitions_per_core)),
             checkpoint=str(checkpoint),

@@ -1,0 +1,132 @@
+"""Turns measured arms into rows: times against the baselines, bytes between nodes against what was predicted."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from tailrace.bench.errors import UnknownBenchError
+from tailrace.bench.pace import Pace
+from tailrace.bench.rows import limit_row, make_row, paired_ratios
+from tailrace.errors import nearest
+
+from .arms import planned_s, run_case
+from .cases import BETTER_BARS, CASES, FULL, LINK_DELAY_MS, OFF_MAX, PLAIN, QUICK, STROMAX, TURBOSTREAM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from tailrace.bench.rows import Row
+
+    from .arms import Measured
+    from .cases import Case
+
+NOTES = [
+    f"Nodes are groups of processes with host names of their own; TCP between them takes {LINK_DELAY_MS} ms more.",
+    (
+        "Tasks are the papers' divided by 2 to 2.5 (LP 4/20/12/12, TSSA 4 and 8 each, TT 4/8/8, SOL 5 each, "
+        "ThroughputTest 8/8) and rates 120 to 400 tuples/s, for two cores; StroMAX had 40 nodes, TurboStream 5,000/s."
+    ),
+    (
+        "tpt_ms is the mean until a tuple is complete (StroMAX); for SOL and ThroughputTest until the end of the last "
+        "bolt, without the acks (as in TurboStream's Table I), and complete_ms stands beside it."
+    ),
+    (
+        "stromax and turbostream run with node-local shuffle, [turbostream,plain] without; within a node the ring is "
+        "used, but for [round_robin,tcp]."
+    ),
+    (
+        "Bytes are those of tuples without acks, predicted from what the baseline's tuples weigh, the placement and "
+        "the routing rule."
+    ),
+]
+
+
+def run(
+    console: Console, *, quick: bool, only: str | None, plots: Path | None
+) -> tuple[list[Row], list[str], dict[str, str]]:
+    """Give rows and notes; ``only`` is a topology."""
+    del plots
+    if only is not None and only not in CASES:
+        raise UnknownBenchError(f"This bench has no case {only!r}.", nearest(only, CASES))
+    times = QUICK if quick else FULL
+    chosen = [case for name, case in CASES.items() if only in {None, name}]
+    found: list[Row] = []
+    with Pace(console, sum(planned_s(case, times) for case in chosen)) as pace:
+        for case in chosen:
+            measured = run_case(case, times, pace)
+            found += time_rows(case, measured) + byte_rows(case, measured)
+    return found, NOTES, {}
+
+
+def time_rows(case: Case, measured: Mapping[str, Measured]) -> list[Row]:
+    """Every arm against every baseline but itself."""
+    rows = []
+    tpt = {name: arm.sink_ms if case.at_sink else arm.complete_ms for name, arm in measured.items()}
+    better = _better(tpt) if case.name in BETTER_BARS else ""
+    for name in measured:
+        for baseline in case.baselines:
+            if name == baseline:
+                continue
+            bar = case.bars.get((name, baseline))
+            if name == better and baseline == PLAIN:
+                bar = BETTER_BARS[case.name]
+            paper = case.papers.get((name, baseline))
+            rows.append(
+                make_row(
+                    f"{case.name},{name}", "tpt_ms", "ms", tpt[name],
+                    better="lower", baseline=baseline, base=tpt[baseline], bar=bar, paper=paper,
+                )
+            )  # fmt: skip
+            if case.at_sink:
+                values, base = measured[name].complete_ms, measured[baseline].complete_ms
+                rows.append(
+                    make_row(
+                        f"{case.name},{name}", "complete_ms", "ms", values, better="lower", baseline=baseline, base=base
+                    )
+                )
+    return rows
+
+
+def _better(tpt: Mapping[str, Sequence[float]]) -> str:
+    """The paper policy with the lower median ratio to the plain baseline."""
+    return min((STROMAX, TURBOSTREAM), key=lambda name: statistics.median(paired_ratios(tpt[name], tpt[PLAIN])))
+
+
+def byte_rows(case: Case, measured: Mapping[str, Measured]) -> list[Row]:
+    """Bytes between nodes per tuple read, and how far off the prediction they are."""
+    if case.nodes == 1:
+        return []
+    plain = measured[case.baselines[0]].progress
+    rows = []
+    for name, arm in measured.items():
+        found = _crossed(arm.progress) / max(1, arm.progress["read"])
+        due = _predicted(arm.progress, plain)
+        off = abs(found / due - 1) if due else float(found > 0)
+        rows += [
+            make_row(
+                f"{case.name},{name}", "inter_node_bytes", "B/tuple", [found],
+                better="lower", baseline="predicted", base=[due],
+            ),
+            limit_row(f"{case.name},{name}", "off_predicted", "share", [off], OFF_MAX),
+        ]  # fmt: skip
+    return rows
+
+
+def _crossed(progress: Mapping[str, Any]) -> float:
+    return float(sum(row["bytes"]["interNode"] for row in progress["traffic"]))
+
+
+def _predicted(progress: Mapping[str, Any], plain: Mapping[str, Any]) -> float:
+    """Bytes per tuple that this placement and rule should send between nodes, at what the plain arm's tuples weigh."""
+    due = 0.0
+    for row, base in zip(progress["traffic"], plain["traffic"], strict=True):
+        encoded = base["tuples"]["intraNode"] + base["tuples"]["interNode"]
+        size = sum(base["bytes"].values()) / max(1, encoded)
+        per_root = sum(base["tuples"].values()) / max(1, plain["read"])
+        kinds = row["predicted"]["tuples"]
+        due += per_root * size * kinds["interNode"] / max(1e-9, sum(kinds.values()))
+    return due

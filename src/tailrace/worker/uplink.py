@@ -1,0 +1,214 @@
+"""A worker's side of its node's limited uplink: queues in front of it, turns taken at the board, the link's own clock.
+
+``delivery`` hands over the outboxes whose destinations are on other nodes; ``send`` sends of them what the gate grants
+and the link carries, and leaves the rest for the next round of the loop. Made by the brain only where a limited link is
+set; acks, credits, control records and tuples within the node never come here.
+
+The link is a clock in shared memory: a tuple takes bytes / rate from when the link was free and the tuple was there. So
+a worker that comes late makes up for it, up to ``tau``, and an idle link saves nothing up.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tailrace.sending.gate import Entry, GateSettings
+from tailrace.sending.registry import gate_by_name
+
+from .board import Board
+from .uplink_queue import Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tailrace.config import Settings
+    from tailrace.protocol import Peer
+    from tailrace.sending.outbox import Outbox
+
+    from .floor import Floor
+    from .uplink_queue import Head
+
+_NS_PER_S = 1_000_000_000
+_NS_PER_MS = 1_000_000
+#: How often a worker with something to send looks whether its turn has come while another has it.
+_LOOK_NS = 150_000
+
+
+class Meets(Protocol):
+    """Tells which workers stand behind the same uplink."""
+
+    def meet(self, peers: Iterable[Peer]) -> tuple[frozenset[int], Board]:
+        """Find the slots of this node and the board they share."""
+        ...
+
+
+def gate_settings(settings: Settings) -> GateSettings:
+    """What the gates go by."""
+    return GateSettings(
+        tau_ns=int(settings.gate_tau_ms * _NS_PER_MS),
+        quantum=settings.gate_quantum,
+        max_wait_ns=int(settings.gate_max_wait_ms * _NS_PER_MS),
+    )
+
+
+def open_uplink(floor: Floor, neighbours: Meets | None, peers: Mapping[int, Peer]) -> Uplink | None:
+    """Make the uplink of a worker, if it is limited."""
+    if neighbours is None or not floor.program.settings.link_bytes_per_s:
+        return None
+    return Uplink(floor, neighbours, peers)
+
+
+class Uplink:
+    """What a worker sends off its node, at the pace of the link and in the order of the gate."""
+
+    def __init__(self, floor: Floor, neighbours: Meets, peers: Mapping[int, Peer]) -> None:
+        settings = floor.program.settings
+        self._floor = floor
+        self._neighbours = neighbours
+        self._settings = gate_settings(settings)
+        self._gate = gate_by_name(floor.program.policy.sending, self._settings)
+        self._batch_max = settings.batch_max
+        self._ns_per_byte = _NS_PER_S / settings.link_bytes_per_s
+        tasks = [stage.tasks for stage in floor.program.plan.stages]
+        self._bases = list(accumulate(tasks, initial=0))
+        self._queues: dict[int, Queue] = {}
+        self._queue_of: dict[Outbox, Queue] = {}
+        #: When to look again; None when nothing here waits for the link.
+        self._next_ns: int | None = None
+        self._shut_out_ns: int | None = None
+        self._near, self._board = neighbours.meet(peers.values())
+
+    def meet(self, peers: Mapping[int, Peer]) -> None:
+        """A worker was replaced: see again who stands on this node."""
+        near, self._board = self._neighbours.meet(peers.values())
+        self._next_ns = self._shut_out_ns = None
+        if near != self._near:
+            self._near = near
+            for queue in self._queues.values():
+                self._floor.dirty.update(dict.fromkeys(queue.boxes))
+            self._queues.clear()
+            self._queue_of.clear()
+
+    # -- in ------------------------------------------------------------------------------------------------------
+
+    def takes(self, box: Outbox, now_ns: int) -> bool:
+        """Let an outbox wait for the link, if its tuples have to go by it."""
+        if not box.values or box.slot in self._near:
+            return False
+        queue = self._queue_of.get(box)
+        if queue is None:
+            queue = self._enter(box)
+        queue.file(box, now_ns)
+        return True
+
+    def _enter(self, box: Outbox) -> Queue:
+        task = next(task for task in self._floor.tasks if box in task.boxes)
+        number = self._bases[task.stage.id] + task.index
+        queue = self._queues.get(number)
+        if queue is None:
+            queue = self._queues[number] = Queue(number, task)
+        self._queue_of[box] = queue
+        return queue
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    def send(self, now_ns: int) -> None:
+        """Hand to the post what is this worker's turn to send by now."""
+        if self._next_ns is not None and now_ns < self._next_ns:
+            return
+        self._next_ns = None
+        waiting = [queue for queue in self._queues.values() if queue.tuples]
+        if not waiting:
+            return
+        if not self._board.lock():
+            self._shut_out(now_ns)
+            return
+        try:
+            self._shut_out_ns = None
+            for queue in waiting:
+                self._show(queue, now_ns)
+            self._next_ns = self._take_turns(now_ns)
+        finally:
+            self._board.unlock()
+
+    def wait_ns(self, now_ns: int) -> int | None:
+        """How long until the board is to be looked at; None when nothing waits for the link."""
+        return None if self._next_ns is None else max(0, self._next_ns - now_ns)
+
+    def _take_turns(self, now_ns: int) -> int | None:
+        """Send while the link is free and the turn is ours; gives when to look again."""
+        board = self._board
+        free_ns, grant = board.turn()
+        left, again_ns = grant.tuples_max, None
+        while True:
+            if free_ns > now_ns:
+                again_ns = min(free_ns, now_ns + self._settings.tau_ns)  # what is on the board has to be refreshed
+                break
+            if left <= 0 or now_ns >= grant.until_ns or not board.tuples(grant.outbox):
+                found = self._gate.decide(board.entries(), grant.cursor, now_ns)
+                if found is None:
+                    break
+                grant, left = found, found.tuples_max
+            queue = self._queues.get(grant.outbox)
+            if queue is None:
+                again_ns = now_ns + _LOOK_NS
+                break
+            tuples, since_ns, took_ns = self._send_of(queue, left)
+            left = left - tuples if tuples else 0
+            free_ns = max(free_ns, since_ns, now_ns - self._settings.tau_ns) + took_ns
+            self._show(queue, now_ns)
+        board.set_turn(free_ns, grant, left)
+        return again_ns
+
+    def _send_of(self, queue: Queue, tuples_max: int) -> tuple[int, int, int]:
+        """Send the oldest tuples of a queue: how many, since when they waited, how long they take the link."""
+        floor = self._floor
+        heads = queue.heads(floor.post)
+        if not heads:
+            return 0, 0, 0
+        head = min(heads, key=_order)
+        box = head.box
+        before = box.sent_total
+        size = floor.post.some(box, min(tuples_max, head.tuples, box.room, self._batch_max))
+        tuples = box.sent_total - before
+        queue.took(box, tuples)
+        if box.ended and not box.values:
+            floor.dirty[box] = None  # its end of stream may follow
+        return tuples, head.since_ns, int(size * self._ns_per_byte)
+
+    def _show(self, queue: Queue, now_ns: int) -> None:
+        """Put on the board what a queue could send now."""
+        heads = queue.heads(self._floor.post)
+        since_ns = min([head.since_ns for head in heads], default=now_ns)
+        first = sum([head.tuples for head in heads if head.since_ns == since_ns])
+        tuples = queue.waiting(heads)
+        self._board.show(
+            Entry(queue.number, queue.operator, -1, tuples, 0, since_ns, now_ns, queue.alone, first)
+        )  # fmt: skip
+
+    def _shut_out(self, now_ns: int) -> None:
+        """Another worker is at the board: come back soon; if it was stopped there, go on without the others."""
+        self._next_ns = now_ns + _LOOK_NS
+        if self._shut_out_ns is None:
+            self._shut_out_ns = now_ns
+        elif now_ns - self._shut_out_ns > max(self._settings.max_wait_ns, 2 * self._settings.tau_ns):
+            logging.getLogger("tailrace.worker").warning("worker %d: the gate's board is held up", self._floor.slot)
+            self._board = Board.in_memory()
+
+    # -- told ----------------------------------------------------------------------------------------------------
+
+    def tell(self, snapshot: dict[str, Any]) -> None:
+        """Enter in a worker's report how much of each task waits for the link, and at most did since the last one."""
+        of_task = {queue.place: queue for queue in self._queues.values()}
+        for row in snapshot["tasks"]:
+            queue = of_task.get((row["stage"], row["task"]))
+            if queue is not None:
+                row |= {"uplink": queue.tuples, "uplink_most": queue.most}
+                queue.most = queue.tuples
+
+
+def _order(head: Head) -> tuple[int, int]:
+    """Oldest first; of what came together the most, so that one receiver does not wait for another's share."""
+    return head.since_ns, -head.tuples

@@ -1,0 +1,109 @@
+"""Locality in whole queries, in process: who gets what, and exact results while workers are lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import tailrace as tr
+from tailrace.protocol import Peer
+from tailrace.testing import InProcess
+from tailrace.worker.links import OTHER_NODE, SAME_WORKER, LinkMeter
+
+ITEMS = list(range(400))
+
+
+def flow_of(kept, *, keyed=False):
+    flow = tr.Topology("near")
+    source = flow.source(tr.sources.items(ITEMS, partitions=4), tasks=4, name="source")
+    doubled = source.shuffle().map(lambda v: v * 2, tasks=4, name="double")
+    if keyed:
+        doubled = doubled.key_by(lambda v: v % 7).process(lambda key, v, state: [v], tasks=4, name="keyed")
+    doubled.shuffle().sink(kept, tasks=4, name="end")
+    return flow
+
+
+def traffic(progress):
+    return {row["edge"]: row for row in progress["traffic"]}
+
+
+@pytest.mark.parametrize("replay", ["off", "fixed:30s"])
+def test_everything_stays_in_its_worker_where_every_worker_has_a_task(replay):
+    policy = tr.Policy(locality="node", replay=replay)
+    with InProcess(flow_of(tr.sinks.collect()), workers=4, policy=policy) as query:
+        result = query.finish()
+    assert sorted(result.values()) == [2 * v for v in ITEMS]
+    rows = traffic(result.progress[-1])
+    for edge in ("source -> double", "double -> end"):
+        assert rows[edge]["tuples"] == {"inProcess": 400, "intraNode": 0, "interNode": 0}
+        assert rows[edge]["predicted"]["tuples"] == rows[edge]["tuples"]
+
+
+def test_plain_shuffle_crosses_as_predicted():
+    with InProcess(flow_of(tr.sinks.collect()), workers=4, policy=tr.Policy(locality="off")) as query:
+        rows = traffic(query.finish().progress[-1])
+    row = rows["source -> double"]
+    assert row["tuples"] == {"inProcess": 100, "intraNode": 0, "interNode": 300}
+    assert row["predicted"]["tuples"]["interNode"] == 300
+    assert row["bytes"]["interNode"] == row["predicted"]["bytes"]["interNode"] > 0
+    # By root the split is as even as a hash is.
+    assert 250 < rows["double -> end"]["tuples"]["interNode"] < 350
+
+
+def test_behind_a_keyed_edge_sinks_go_by_root_over_all_tasks():
+    policy = tr.Policy(locality="node")
+    with InProcess(flow_of(tr.sinks.collect(), keyed=True), workers=4, policy=policy) as query:
+        rows = traffic(query.finish().progress[-1])
+    assert rows["source -> double"]["tuples"]["interNode"] == 0
+    assert rows["keyed -> end"]["tuples"]["interNode"] > 200
+
+
+@pytest.mark.parametrize("replay", ["fixed:5s", "adaptive"])
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_lost_or_doubled_when_workers_die(seed, replay):
+    policy = tr.Policy(locality="node", replay=replay)
+    # A collecting sink acknowledges what is safe at the driver, so that even its loss may double nothing.
+    with InProcess(flow_of(tr.sinks.collect()), workers=4, policy=policy, seed=seed) as query:
+        query.turns(6 + seed)
+        query.kill(seed % 4)
+        query.turns(10)
+        query.kill((seed + 1) % 4)
+        found = Counter(query.finish().values())
+    assert set(found) == {2 * v for v in ITEMS}
+
+
+def test_two_incarnations_meet_at_one_guard():
+    """Replayed for lateness with nothing lost: every duplicate has to be dropped."""
+    policy = tr.Policy(locality="node", replay="fixed:1s")
+    flow = tr.Topology("late")
+    source = flow.source(tr.sources.items(ITEMS, partitions=4), tasks=4, name="source")
+    slow = source.shuffle().map(lambda v: v, tasks=4, name="pass")
+    slow.shuffle().sink(tr.sinks.collect(), tasks=4, name="end")
+    with InProcess(flow, workers=4, policy=policy) as query:
+        brains = [cell.brain for cell in query._cells.values()]
+        query.turns(3)
+        for brain in brains:
+            for task, source_side in brain._floor.sources:
+                brain._settling.replay(task, source_side, source_side.ledger.everything(), lost=True)
+        result = query.finish()
+    assert sorted(result.values()) == ITEMS
+    assert result.progress[-1]["duplicates"] > 0
+
+
+def test_links_are_counted_once_and_after_a_return_anew():
+    class Box:
+        def __init__(self, channel, slot, sent):
+            self.channel, self.slot, self.sent_total, self.bytes_sent = channel, slot, sent, 10 * sent
+
+    class Task:
+        def __init__(self, *boxes):
+            self.outlets = {0: type("Outlet", (), {"edge": 0, "boxes": boxes})()}
+
+    peers = {slot: Peer(slot, 1, host, ("", 0)) for slot, host in ((0, "a"), (1, "b"))}
+    meter = LinkMeter(0)
+    first, second = Box(1, 0, 5), Box(2, 1, 7)
+    assert meter.read([Task(first, second)], peers) == [[0, SAME_WORKER, 5, 50], [0, OTHER_NODE, 7, 70]]
+    second.sent_total, second.bytes_sent, second.slot = 9, 90, 0  # the receiver has moved here
+    first.sent_total, first.bytes_sent = 2, 20  # this one has left and come back
+    assert meter.read([Task(first, second)], peers) == [[0, SAME_WORKER, 9, 90], [0, OTHER_NODE, 7, 70]]

@@ -147,6 +147,8 @@ class AutoPolicy:
     def _conditions(self, tasks: Sequence[TaskLoad], cpu: float, shareable: Mapping[str, bool]) -> Conditions:
         uses: dict[str, list[float]] = {}
         seats: dict[tuple[str, int], int] = {}
+        here = {(task.operator, task.worker) for task in tasks}
+        self._speeds = {key: speed for key, speed in self._speeds.items() if key in here}  # others have moved away
         for task in tasks:
             self._measure(task)
             uses.setdefault(task.operator, []).append(task.busy)

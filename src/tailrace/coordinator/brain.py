@@ -280,7 +280,8 @@ class CoordinatorBrain:
             self._next_beat_ns = now_ns + int(min(settings.progress_s, settings.lease_s / 5) * _NS_PER_S)
             self._tell_all(protocol.Beat(self._marks), only_deployed=False)
         if self.state == "running" and self._progress_due(now_ns):
-            seconds, self._progress_ns = (now_ns - self._progress_ns) / _NS_PER_S, now_ns
+            seconds = (now_ns - self._progress_ns) / _NS_PER_S if self._progress_ns else settings.progress_s
+            self._progress_ns = now_ns
             self.book.close_period(now_ns, self)
             self._steer(seconds)
         if self.state == "running":

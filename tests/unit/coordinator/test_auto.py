@@ -101,3 +101,9 @@ def test_a_technique_that_may_not_be_used_makes_room_for_the_next():
     auto = AutoPolicy(techniques=frozenset({"timeout"}))
     assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 3000)), 20) == "timeout"
     assert watch(AutoPolicy(techniques=frozenset()), snapshot(), 20) == "none"
+
+
+def test_a_worker_that_has_no_task_any_more_is_forgotten():
+    auto = AutoPolicy()
+    assert watch(auto, snapshot(services_us=(1000, 1000, 3000, 3000)), 10) == "balancing"
+    assert watch(auto, snapshot(services_us=(1000, 1000)), 20) == "timeout"

@@ -23,7 +23,7 @@ setup: $(STAMP) ## virtual environment in .venv, dependencies, native build
 	@.ci/machine ring $(BIN)/python
 	@.ci/machine java
 
-demo: java $(STAMP) ## word count on an embedded Spark, about 20 s, with a live table
+demo: java $(STAMP) ## word count on an embedded Spark with a slow worker, baselines and auto, about 40 s
 	$(BIN)/tailrace demo
 
 test: java lint ## lint, then every test but the soak tests

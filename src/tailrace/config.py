@@ -19,20 +19,30 @@ T = TypeVar("T")
 KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
     "placement": ("round_robin", "stromax", "turbostream", "metis", "auto", "by_operator"),
     "sending": ("fifo", "round_robin", "lbf"),
-    "inbox": ("per_task", "shared"),
-    "routing": ("even", "latency", "load_aware", "shortest_delay"),
+    "inbox": ("per_task", "shared", "auto"),
+    "routing": ("even", "latency", "load_aware", "shortest_delay", "partial_key", "auto"),
     "locality": ("off", "worker", "node"),
-    "replay": ("off", "fixed", "adaptive"),
+    "replay": ("off", "fixed", "adaptive", "blind", "auto"),
     "chaining": ("on", "off"),
 }
 
+#: The steps that can be left to the coordinator while a query runs: what it may choose, where it begins first.
+SWITCHED_STEPS: dict[str, tuple[str, ...]] = {
+    "routing": ("even", "shortest_delay", "load_aware"),
+    "inbox": ("per_task", "shared"),
+    "replay": ("fixed:30s", "adaptive"),
+}
+
 #: Policies that may say more after a colon.
-_DETAILED = {("replay", "fixed"), ("inbox", "shared")}
+_DETAILED = {("replay", "fixed"), ("replay", "blind"), ("inbox", "shared")}
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Which mechanism decides at each step; every one has its baseline beside it."""
+    """Which mechanism decides at each step; every one has its baseline beside it.
+
+    ``auto`` at routing, inbox or replay leaves that step to the coordinator, which chooses and switches at run time.
+    """
 
     placement: str = "round_robin"
     #: Which task of a node may use its limited uplink next (``Settings.link_bytes_per_s``).
@@ -57,7 +67,22 @@ class Policy:
                     nearest(str(name), known),
                 )
         if self.tracked:
-            _ = self.replay_timeout_s
+            _ = self.replay_timeout_s, self.replay_share
+
+    @classmethod
+    def auto(cls, **given: str) -> Policy:
+        """Leave routing, inbox and replay to the coordinator, but for what is given."""
+        return from_mapping(cls, dict.fromkeys(SWITCHED_STEPS, "auto") | given)
+
+    @property
+    def switched(self) -> frozenset[str]:
+        """The steps that are left to the coordinator."""
+        return frozenset(step for step in SWITCHED_STEPS if getattr(self, step) == "auto")
+
+    @property
+    def at_first(self) -> Policy:
+        """Where a query begins: baselines at the steps that are left to the coordinator."""
+        return dataclasses.replace(self, **{step: SWITCHED_STEPS[step][0] for step in self.switched})
 
     @property
     def tracked(self) -> bool:
@@ -72,7 +97,8 @@ class Policy:
     @property
     def replay_timeout_s(self) -> float:
         """Seconds after which an open root is sent again; ``adaptive`` begins there and takes older ones for lost."""
-        _, _, text = self.replay.partition(":")
+        kind, _, text = self.replay.partition(":")
+        text = text if kind == "fixed" else ""
         try:
             seconds = float((text or "30s").removesuffix("s"))
         except ValueError:
@@ -83,6 +109,23 @@ class Policy:
                 "Write for example replay='fixed:30s'.",
             )
         return seconds
+
+    @property
+    def replay_share(self) -> float:
+        """The share of roots that ``blind`` replication sends twice, for comparison; 0 under every other policy."""
+        kind, _, text = self.replay.partition(":")
+        if kind != "blind":
+            return 0.0
+        try:
+            share = float(text or "1.0")
+        except ValueError:
+            share = -1.0
+        if not 0 < share <= 1:
+            raise ConfigError(
+                f"Blind replication must have a share above 0 and up to 1; found {text!r}.",
+                "Write for example replay='blind:0.2'.",
+            )
+        return share
 
 
 #: Settings that are one of a few words.

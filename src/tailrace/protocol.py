@@ -163,6 +163,15 @@ class Weights(msgspec.Struct, tag=True):
     weights: list[float]
 
 
+class Switch(msgspec.Struct, tag=True):
+    """Coordinator: from now on these policies; of several messages the one with the highest epoch holds."""
+
+    epoch: int
+    routing: str
+    inbox: str
+    replay: str
+
+
 class Refresh(msgspec.Struct, tag=True):
     """Coordinator: a lookup table has new rows, pickled."""
 
@@ -180,7 +189,9 @@ class Stop(msgspec.Struct, tag=True):
 
 
 FromWorker = Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | LogLine | Collected
-FromCoordinator = Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Refresh | Drain | Stop
+FromCoordinator = (
+    Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop
+)
 
 encode = msgspec.msgpack.Encoder().encode
 decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode

@@ -42,7 +42,10 @@ def test_replay_timeouts(replay, seconds):
     assert Policy(replay=replay).replay_timeout_s == seconds
 
 
-@pytest.mark.parametrize("replay", ["fixed:0s", "fixed:-1s", "fixed:soon", "fixed:nan", "fixed:inf", "off:5s"])
+@pytest.mark.parametrize(
+    "replay",
+    ["fixed:0s", "fixed:-1s", "fixed:soon", "fixed:nan", "fixed:inf", "off:5s", "blind:0", "blind:2", "blind:some"],
+)
 def test_replay_timeouts_that_are_none(replay):
     with pytest.raises(ConfigError):
         Policy(replay=replay)

@@ -105,6 +105,11 @@ class Ledger:
         """How long ago each open root was first sent."""
         return self._open.ages(now_ns)
 
+    def oldest_ns(self) -> int | None:
+        """When the oldest open root was first sent; None when none is open."""
+        found = self._open.sent_before(1 << 62, 1)
+        return self._open.look(found[0])[3] if found else None
+
     def reincarnate(self, root: int, now_ns: int, *, lost: bool = False) -> tuple[int, Any, int]:
         """Begin the next incarnation of an open root: its number, and what to send again.
 

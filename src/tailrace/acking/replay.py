@@ -1,12 +1,16 @@
 """Which open roots a source task sends again for being late: ``fixed`` after a set time, ``adaptive`` as they lag.
 
-One of these per source task, asked by its worker's brain every ``check_ns``; the ledger says what is overdue. Pure: the
-clock's reading is passed in. What is sent again after a worker was lost does not go through here.
+``blind`` sends a share of them twice at once and is there for comparison.
+
+One of these per source task, asked by its worker's brain when ``next_look_ns`` says; the ledger says what is overdue.
+Pure: the clock's reading is passed in. What is sent again after a worker was lost does not go through here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
+
+from tailrace.batch import OFFSET_BITS, mix
 
 from .adaptive_timeout import AdaptiveTimeout, ReplayBudget, TimeoutSettings
 
@@ -19,19 +23,22 @@ _CHECK_MIN_NS = 1_000_000
 #: Between two looks of ``adaptive``, at least and at most; a stall is noticed so much later.
 _LOOK_MIN_NS, _LOOK_MAX_NS = 2_000_000, 50_000_000
 _NS_PER_S = 1_000_000_000
+_BLIND_PARTS = 1000
+_BLIND_SALT = 0x9FB21C651E98DF25
 
 
 class Replays(Protocol):
-    """Decides what of one ledger is late."""
+    """Decides what of one ledger is late; ``pressing`` tells that a look cannot wait for the loop's housekeeping."""
+
+    pressing: bool
 
     @property
     def timeout_ns(self) -> int:
         """How long after its last sending a root is late."""
         ...
 
-    @property
-    def check_ns(self) -> int:
-        """How often to ask."""
+    def next_look_ns(self, ledger: Ledger, now_ns: int) -> int:
+        """When to ask again."""
         ...
 
     def emitted(self, roots: int) -> None:
@@ -50,13 +57,15 @@ class Replays(Protocol):
 class FixedReplays:
     """After a set time (the baseline). Long, or a step of service times replays everything; then useless for a tail."""
 
+    pressing = False
+
     def __init__(self, timeout_ns: int) -> None:
         self.timeout_ns = timeout_ns
 
-    @property
-    def check_ns(self) -> int:
-        """A twentieth of the timeout."""
-        return max(self.timeout_ns // 20, _CHECK_MIN_NS)
+    def next_look_ns(self, ledger: Ledger, now_ns: int) -> int:
+        """A twentieth of the timeout later."""
+        del ledger
+        return now_ns + max(self.timeout_ns // 20, _CHECK_MIN_NS)
 
     def emitted(self, roots: int) -> None:
         """Nothing hangs on how many there are."""
@@ -69,14 +78,54 @@ class FixedReplays:
         return ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
 
 
+class BlindReplays:
+    """A share of all roots twice, late or not: what a timeout has to beat (Du & Gupta, section 5.1.1).
+
+    Which ones goes by a hash of the root, so that a run can be repeated. Loses to ``adaptive`` wherever load costs
+    anything: most of what it sends again was in time.
+    """
+
+    pressing = True
+
+    def __init__(self, share: float, timeout_ns: int) -> None:
+        self.timeout_ns = timeout_ns
+        self._below = int(share * _BLIND_PARTS)
+        #: Per partition the newest root that was decided on.
+        self._decided: dict[int, int] = {}
+
+    def next_look_ns(self, ledger: Ledger, now_ns: int) -> int:
+        """As often as one looks."""
+        del ledger
+        return now_ns + _LOOK_MIN_NS
+
+    def emitted(self, roots: int) -> None:
+        """There is no budget."""
+
+    def learn(self, ledger: Ledger, now_ns: int) -> None:
+        """There is nothing to learn."""
+
+    def due(self, ledger: Ledger, now_ns: int) -> list[int]:
+        """Some of the roots that are new since the last look, and what is lost."""
+        fresh = [root for root in ledger.overdue(now_ns, 0, len(ledger)) if self._is_new(root)]
+        for root in fresh:
+            self._decided[root >> OFFSET_BITS] = root
+        chosen = [root for root in fresh if mix(root, _BLIND_SALT) % _BLIND_PARTS < self._below]
+        return chosen + ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
+
+    def _is_new(self, root: int) -> bool:
+        return root > self._decided.get(root >> OFFSET_BITS, -1)
+
+
 class AdaptiveReplays:
     """By the adaptive timeout, within the budget.
 
     A root that has not been heard of for the first timeout (30 s) is not late but lost, as with a broken connection:
-    it is sent again whatever the budget says, or it might stay open for ever once nothing new is emitted.
+    it is sent again whatever the budget says, or it might stay open for ever once nothing new is emitted. While not
+    ``pressing`` that is all that is sent again, but it goes on learning: it may be switched on at any time.
     """
 
-    def __init__(self, ledger: Ledger, settings: TimeoutSettings | None = None) -> None:
+    def __init__(self, ledger: Ledger, settings: TimeoutSettings | None = None, *, pressing: bool = True) -> None:
+        self.pressing = pressing
         self.settings = settings or TimeoutSettings()
         self.timeout = AdaptiveTimeout(self.settings)
         self.budget = ReplayBudget(self.settings)
@@ -88,17 +137,28 @@ class AdaptiveReplays:
         """The timeout of this period."""
         return self.timeout.timeout_ns
 
-    @property
-    def check_ns(self) -> int:
-        """A tenth of the timeout, within bounds."""
-        return min(max(self.timeout_ns // 10, _LOOK_MIN_NS), _LOOK_MAX_NS)
+    def next_look_ns(self, ledger: Ledger, now_ns: int) -> int:
+        """When the oldest open root will be late, so that a source whose roots are in time is not woken for nothing.
+
+        Where that one is late already it waits for budget, or to be late once more: a tenth of the timeout later.
+        """
+        if not self.pressing:
+            return now_ns + _LOOK_MAX_NS
+        oldest_ns = ledger.oldest_ns()
+        late_ns = (now_ns if oldest_ns is None else oldest_ns) + self.timeout_ns
+        if late_ns <= now_ns:
+            late_ns = now_ns + self.timeout_ns // 10
+        return min(max(late_ns, now_ns + _LOOK_MIN_NS), now_ns + _LOOK_MAX_NS)
 
     def emitted(self, roots: int) -> None:
-        """Earn what may be replayed."""
-        self.budget.earn(roots)
+        """Earn what may be replayed, while it may."""
+        if self.pressing:
+            self.budget.earn(roots)
 
     def due(self, ledger: Ledger, now_ns: int) -> list[int]:
         """The oldest of what is overdue, as far as the budget goes, and what is lost."""
+        if not self.pressing:
+            return ledger.overdue(now_ns, self.settings.first_ns, REPLAYS_PER_CHECK)
         late = ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
         granted = self.budget.take(len(late))
         if granted == len(late):

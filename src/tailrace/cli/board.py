@@ -71,3 +71,15 @@ def line(progress: Progress) -> str:
 def read(progress: Progress) -> int:
     """How many records the sources have read."""
     return sum(stage.get("read", 0) for stage in progress["stages"])
+
+
+def tails(rows: dict[str, dict[str, float]]) -> list[str]:
+    """The tails of several runs, one below the other."""
+    width = max(map(len, rows)) + 2
+    head = f"  {'':{width}}" + "".join(f"{name:>10}" for name in _PERCENTILES)
+    lines = [
+        f"  {name:{width}}"
+        + "".join(f"{_ms(latency[key]) if latency['count'] else '-':>10}" for key in _PERCENTILES.values())
+        for name, latency in rows.items()
+    ]
+    return [head, *lines]

@@ -1,5 +1,6 @@
-"""``tailrace demo``: word count over Wikipedia at a steady rate on an embedded Spark, checked to the last word.
+"""``tailrace demo``: word count over Wikipedia on an embedded Spark, twice, with one worker made four times slower.
 
+First the baselines run, then ``Policy.auto()``; both are checked to the last word and their tails shown side by side.
 Called by ``main``; touches nothing but the console and the Spark it starts.
 """
 
@@ -7,13 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
 
+from tailrace.bench.inside import latency_so_far, since
+from tailrace.config import Policy, Settings
+from tailrace.coordinator.progress import percentiles
+from tailrace.metrics.histogram import Histogram
 from tailrace.start import start
+from tailrace.testing.chaos import Knobs
 
 from . import board
 from .errors import DemoError
@@ -30,7 +36,15 @@ if TYPE_CHECKING:
     from .wordcount import Tally
 
 _REFRESH_S = 0.2
+_LINE_EVERY_S = 1.0
 _WRONG_SHOWN_MAX = 5
+#: How many times slower the last worker is.
+SLOWNESS = 4.0
+#: How much of the slow worker's time an even share of the sentences takes.
+_USE = 0.8
+#: The part of a run that its tail is taken from: by then auto has made up its mind.
+_SETTLED = 0.5
+POLICIES = {"baselines": Policy(), "auto": Policy.auto()}
 
 
 @dataclass(frozen=True)
@@ -47,47 +61,116 @@ class Asked:
         """How many sentences that makes."""
         return max(1, round(self.seconds * self.rate))
 
+    @property
+    def work_s(self) -> float:
+        """How long splitting one sentence takes at a worker that is not slow."""
+        return _USE * self.workers / (SLOWNESS * self.rate)
+
+
+@dataclass
+class Run:
+    """One of the two runs."""
+
+    name: str
+    query: Query
+    tally: Tally
+    started_s: float = field(default_factory=time.monotonic)
+    end: End = End.BY_ITSELF
+    #: All latencies up to the point from which its tail is taken.
+    before: Histogram | None = None
+
+    @property
+    def seconds(self) -> float:
+        """From its start to the last count."""
+        return self.tally.ended_s - self.started_s
+
+    @property
+    def tail(self) -> dict[str, float]:
+        """The latencies of its second half; of all of it where that is too short to tell."""
+        return percentiles(since(self.before or Histogram(), latency_so_far(self.query)))
+
 
 def demo(asked: Asked) -> int:
     """Run the demo and return the exit code; a lost sentence or a wrong count is a DemoError."""
     console = Console(highlight=False)
-    flow, tally = word_count(asked.rate, asked.count, tasks=max(1, asked.workers - 1))
+    runs: list[Run] = []
     with contextlib.ExitStack() as stack:
         with step(console, f"Starting Spark on this machine for {asked.workers} workers ..."):
             spark = stack.enter_context(hosted(asked.workers, None, debug=asked.debug))
-        with step(console, "Starting the workers ..."):
-            query = start(flow, spark, workers=asked.workers)
-        started_s = time.monotonic()
-        end = _follow(console, query, asked, started_s)
+        for name, policy in POLICIES.items():
+            runs.append(_run(console, spark, asked, name, policy))
+            if runs[-1].end is not End.BY_ITSELF:
+                break
         with step(console, "Ending Spark ..."):
             stack.close()
-    if end is End.AT_ONCE:
+    if runs[-1].end is End.AT_ONCE:
         say(console, "Ended before the open sentences were counted, so there is nothing to check.")
     else:
-        for text in summary(query, tally, asked, tally.ended_s - started_s):
+        for text in report(runs, asked):
             say(console, text)
-    return 0 if end is End.BY_ITSELF else EXIT_INTERRUPTED
+    return 0 if runs[-1].end is End.BY_ITSELF else EXIT_INTERRUPTED
 
 
-def _follow(console: Console, query: Query, asked: Asked, started_s: float) -> End:
-    def title() -> str:
-        passed_s = min(asked.seconds, time.monotonic() - started_s)
-        return f"{passed_s:3.0f} of {asked.seconds:.0f} s"
+def _run(console: Console, spark: Any, asked: Asked, name: str, policy: Policy) -> Run:
+    with Knobs() as knobs:
+        knobs.slow(asked.workers - 1, SLOWNESS)
+        flow, tally = word_count(asked.rate, asked.count, asked.workers, knobs, asked.work_s)
+        with step(console, f"Word count with {name}, worker {asked.workers - 1} made {SLOWNESS:.0f}x slower ..."):
+            query = start(flow, spark, workers=asked.workers, policy=policy, settings=Settings(progress_s=0.25))
+        run = Run(name, query, tally)
+        run.end = _follow(console, run, asked)
+    return run
+
+
+def _follow(console: Console, run: Run, asked: Asked) -> End:
+    shown_s = run.started_s
+
+    def note() -> str:
+        """Remember where the second half begins; gives the time passed."""
+        passed_s = min(asked.seconds, time.monotonic() - run.started_s)
+        if run.before is None and passed_s >= _SETTLED * asked.seconds:
+            run.before = latency_so_far(run.query)
+        return f"{run.name}, {passed_s:3.0f} of {asked.seconds:.0f} s"
+
+    def print_line(progress: board.Progress) -> None:
+        nonlocal shown_s
+        title = note()
+        if time.monotonic() - shown_s >= _LINE_EVERY_S:
+            shown_s = time.monotonic()
+            say(console, f"{title} {board.line(progress)}")
 
     if not console.is_terminal:
-        return watch(query, console, lambda progress: say(console, f"{title()} {board.line(progress)}"), _REFRESH_S)
-    asked_for = f"word count, {asked.rate:,.0f} sentences/s asked for"
+        return watch(run.query, console, print_line, _REFRESH_S)
     with Live(console=console, auto_refresh=False) as live:
         return watch(
-            query,
+            run.query,
             console,
-            lambda progress: live.update(board.board(f"{asked_for}, {title()}", progress), refresh=True),
+            lambda progress: live.update(
+                board.board(f"word count, {asked.rate:,.0f} sentences/s asked for, {note()}", progress), refresh=True
+            ),
             _REFRESH_S,
         )
 
 
+def report(runs: list[Run], asked: Asked) -> list[str]:
+    """Sum all runs up: each by itself, then their tails side by side; raises DemoError if one of them is wrong."""
+    lines = []
+    for run in runs:
+        lines += [f"{run.name}:", *(f"  {text}" for text in summary(run.query, run.tally, asked, run.seconds)[:-2])]
+    half = f"the last {1 - _SETTLED:.0%} of each run"
+    lines += [f"tails of {half}, worker {asked.workers - 1} being {SLOWNESS:.0f}x slower:", *board.tails(_tails(runs))]
+    choice = (runs[-1].query.lastProgress or {}).get("auto")
+    if choice:
+        lines.append(f"auto chose   {choice['technique']}: {choice['why']}")
+    return [*lines, *summary(runs[-1].query, runs[-1].tally, asked, runs[-1].seconds)[-2:]]
+
+
+def _tails(runs: list[Run]) -> dict[str, dict[str, float]]:
+    return {run.name: run.tail for run in runs}
+
+
 def summary(query: Query, tally: Tally, asked: Asked, seconds: float) -> list[str]:
-    """Sum the run up, or raise DemoError if something was lost or miscounted."""
+    """Sum a run up, or raise DemoError if something was lost or miscounted."""
     progress, latency = query.lastProgress, query.latency
     if progress is None:
         raise DemoError("Expected at least one report from the workers, found none.", "Run it again with --debug.")

@@ -53,11 +53,11 @@ def _options(
 @app.command()
 def demo(
     ctx: typer.Context,
-    seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long sentences come.")] = 20,
-    rate: Annotated[float, typer.Option(min=1, max=1_000_000, help="Sentences per second, whatever happens.")] = 2000,
+    seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long sentences come, in each of two runs.")] = 10,
+    rate: Annotated[float, typer.Option(min=1, max=1_000_000, help="Sentences per second, whatever happens.")] = 800,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 3,
 ) -> None:
-    """Count words on an embedded Spark, with a live table."""
+    """Count words on an embedded Spark with one slow worker, by the baselines and by auto, with a live table."""
     from .demo import Asked  # noqa: PLC0415
     from .demo import demo as show  # noqa: PLC0415
 

@@ -16,6 +16,7 @@ from tailrace.data import wiki_path
 from tailrace.topology.graph import Topology
 
 if TYPE_CHECKING:
+    from tailrace.testing.chaos import Knobs
     from tailrace.topology.operators import TaskContext
 
 
@@ -55,12 +56,32 @@ def sentences() -> list[str]:
         return [line.rstrip("\n") for line in text]
 
 
-def word_count(rate: float, count: int, tasks: int) -> tuple[Topology, Tally]:
-    """Draw the demo: ``count`` sentences at a steady rate, whether or not the topology keeps up."""
+class Split:
+    """Splits a sentence; takes its time over it, which a slow worker takes longer for."""
+
+    def __init__(self, knobs: Knobs, work_s: float) -> None:
+        self._knobs = knobs
+        self._work_s = work_s
+
+    def __call__(self, sentence: str) -> list[str]:
+        """Wait, then split."""
+        self._knobs.wait(self._work_s)
+        return sentence.split()
+
+
+def word_count(
+    rate: float, count: int, tasks: int, knobs: Knobs | None = None, work_s: float = 0.0
+) -> tuple[Topology, Tally]:
+    """Draw the demo: ``count`` sentences at a steady rate, whether or not the topology keeps up.
+
+    With ``knobs``, splitting a sentence takes a while, and longer at a worker that they make slow.
+    """
     flow = Topology("wordcount")
-    lines = flow.source(sources.rate(rate, values=sentences(), count=count), name="sentences")
+    lines = flow.source(sources.rate(rate, values=sentences(), count=count), name="sentences").shuffle()
     tally = Tally()
-    lines.flat_map(str.split, name="split", tasks=tasks).key_by(str).count(name="count", tasks=tasks).sink(tally)
+    split = str.split if knobs is None else Split(knobs, work_s)
+    words = lines.flat_map(split, name="split", tasks=tasks, blocking=knobs is not None)
+    words.key_by(str).count(name="count", tasks=tasks).sink(tally)
     return flow, tally
 
 

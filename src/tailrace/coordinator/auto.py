@@ -37,6 +37,8 @@ class TaskLoad:
     service_us: float | None
     #: Share of the interval in which it was busy.
     busy: float
+    #: Tuples of the interval; None where there are always enough to go by.
+    tuples: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,15 +65,15 @@ class Choice:
     @property
     def policies(self) -> dict[str, str]:
         """The names to put into a Policy."""
-        return dict(_BASELINE) | _REMEDIES[self.technique]
+        return dict(_BASELINE) | dict([TECHNIQUES[self.technique]] if self.technique in TECHNIQUES else [])
 
 
 _BASELINE = {"inbox": "per_task", "routing": "even", "replay": "off"}
-_REMEDIES: dict[str, dict[str, str]] = {
-    "none": {},
-    "balancing": {"routing": "shortest_delay"},
-    "shared_queue": {"inbox": "shared"},
-    "timeout": {"replay": "adaptive"},
+#: The step that each technique changes, and the policy it puts there.
+TECHNIQUES: dict[str, tuple[str, str]] = {
+    "balancing": ("routing", "shortest_delay"),
+    "shared_queue": ("inbox", "shared"),
+    "timeout": ("replay", "adaptive"),
 }
 
 
@@ -86,8 +88,28 @@ class AutoSettings:
     band: float = 0.1
     confirm: int = 3
     dwell: int = 10
-    #: A task's speed is the median over so many snapshots: one stall does not make a slow task.
+    #: A worker's speed is the median over so many measurements: one stall does not make a slow worker.
     memory: int = 5
+    #: A measurement takes in snapshots until it has so many tuples: the mean of a few says little.
+    tuples_min: int = 60
+    #: Below this work per tuple a choice made for each tuple costs more than it can mend.
+    service_min_us: float = 100.0
+
+
+@dataclass
+class _Speed:
+    """What one worker's tasks of an operator take per tuple: measurements of enough tuples each, the newest last."""
+
+    kept: deque[float]
+    _tuples: int = 0
+    _work_us: float = 0.0
+
+    def add(self, service_us: float, tuples: int, tuples_min: int) -> None:
+        self._tuples += tuples
+        self._work_us += service_us * tuples
+        if self._tuples >= tuples_min:
+            self.kept.append(self._work_us / self._tuples)
+            self._tuples, self._work_us = 0, 0.0
 
 
 @dataclass
@@ -95,9 +117,11 @@ class AutoPolicy:
     """Watches snapshots and names the technique to use."""
 
     settings: AutoSettings = field(default_factory=AutoSettings)
+    #: The techniques that may be used; where one is missing the next whose conditions hold is.
+    techniques: frozenset[str] = frozenset(TECHNIQUES)
     choice: Choice = field(default_factory=Choice)
     switches: int = 0
-    _services_us: dict[tuple[str, int], deque[float]] = field(default_factory=dict)
+    _speeds: dict[tuple[str, int], _Speed] = field(default_factory=dict)
     _wanted: str = "none"
     _seen: int = 0
     _since: int = 0
@@ -121,36 +145,51 @@ class AutoPolicy:
         return self.choice
 
     def _conditions(self, tasks: Sequence[TaskLoad], cpu: float, shareable: Mapping[str, bool]) -> Conditions:
-        speeds: dict[str, list[float]] = {}
         uses: dict[str, list[float]] = {}
         seats: dict[tuple[str, int], int] = {}
-        for index, task in enumerate(tasks):
-            if task.service_us is not None:
-                past = self._services_us.setdefault((task.operator, index), deque(maxlen=self.settings.memory))
-                past.append(task.service_us)
-                if len(past) == self.settings.memory:
-                    speeds.setdefault(task.operator, []).append(statistics.median(past))
+        here = {(task.operator, task.worker) for task in tasks}
+        self._speeds = {key: speed for key, speed in self._speeds.items() if key in here}  # others have moved away
+        for task in tasks:
+            self._measure(task)
             uses.setdefault(task.operator, []).append(task.busy)
             if shareable.get(task.operator, False):
                 seats[task.operator, task.worker] = seats.get((task.operator, task.worker), 0) + 1
-        ratios = [max(each) / min(each) for each in speeds.values() if min(each) > 0]
+        ratios = [max(each) / min(each) for each in self._services_us().values() if min(each) > 0]
         use = max((statistics.fmean(uses[operator]) for operator in uses if shareable.get(operator)), default=0.0)
         return Conditions(max(ratios, default=1.0), use, cpu, any(count > 1 for count in seats.values()))
 
+    def _measure(self, task: TaskLoad) -> None:
+        if task.service_us is None:
+            return
+        key = task.operator, task.worker
+        if key not in self._speeds:
+            self._speeds[key] = _Speed(deque(maxlen=self.settings.memory))
+        enough = self.settings.tuples_min
+        self._speeds[key].add(task.service_us, enough if task.tuples is None else task.tuples, enough)
+
+    def _services_us(self) -> dict[str, list[float]]:
+        """Per operator what a tuple takes on each worker that is known by now, where it takes long enough to matter."""
+        found: dict[str, list[float]] = {}
+        for (operator, _), speed in self._speeds.items():
+            if len(speed.kept) == self.settings.memory:
+                found.setdefault(operator, []).append(statistics.median(speed.kept))
+        return {operator: each for operator, each in found.items() if max(each) >= self.settings.service_min_us}
+
     def _by_table_4(self, found: Conditions) -> tuple[str, str]:
-        if self._reaches(found.heterogeneity, self.settings.heterogeneity, "balancing"):
+        uneven = self._reaches(found.heterogeneity, self.settings.heterogeneity, "balancing")
+        if uneven and "balancing" in self.techniques:
             return "balancing", (
                 f"Tasks of one operator differ {found.heterogeneity:.1f}x in work per tuple "
                 f"(from {self.settings.heterogeneity}x on: balancing)."
             )
         busy = self._reaches(found.queue_use, self.settings.queue_use, "shared_queue")
-        if busy and found.siblings:
+        if busy and found.siblings and "shared_queue" in self.techniques:
             return "shared_queue", (
                 f"Queues are used {found.queue_use:.0%} and siblings share a worker "
                 f"(from {self.settings.queue_use:.0%} on: shared queues)."
             )
         calm = found.cpu < self.settings.cpu * (1 + self.settings.band * (self.choice.technique == "timeout"))
-        if not busy and calm:
+        if not busy and calm and "timeout" in self.techniques:
             return "timeout", f"Queues are used {found.queue_use:.0%}, CPU {found.cpu:.0%}: room for a few replays."
         return "none", f"Queues are used {found.queue_use:.0%}, CPU {found.cpu:.0%}: no technique's conditions hold."
 

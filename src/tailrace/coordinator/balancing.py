@@ -40,7 +40,9 @@ class Balancing:
         policy, plan = program.policy, program.plan
         self._plan = plan
         self._routing = policy.routing
-        self._balancer = _balancer(policy.routing, program.settings.haste)
+        # Where the rule may be switched on, its weights are known by then.
+        wanted = "shortest_delay" if "routing" in program.switched else policy.routing
+        self._balancer = _balancer(wanted, program.settings.haste)
         self._edges = [
             edge
             for edge in plan.edges
@@ -52,6 +54,19 @@ class Balancing:
         self._measured: dict[tuple[int, int], Histogram] = {}
         self._reported: set[int] = set()
         self._begun_ns: int | None = None
+
+    @property
+    def _on(self) -> bool:
+        return self._routing in {"latency", "shortest_delay"}
+
+    def switch(self, routing: str) -> None:
+        """Senders go by another rule from now on."""
+        self._routing = routing
+
+    @property
+    def told(self) -> dict[int, Balance]:
+        """The weights that senders go by."""
+        return self.balances if self._on else {}
 
     def take(self, slot: int, snapshot: dict[str, Any]) -> None:
         """Take a worker's report in, before anyone takes it apart."""
@@ -82,7 +97,7 @@ class Balancing:
             if found.weights != before.weights:
                 changed.append(edge)
         self._begin(now_ns)
-        return changed
+        return changed if self._on else []
 
     def _begin(self, now_ns: int) -> None:
         self._begun_ns = now_ns
@@ -107,7 +122,7 @@ class Balancing:
                 "perSecond": [round(view.tuples_per_s, 1) for view in self._views.get(edge.id, ())],
                 "why": self._why(edge),
             }
-            for edge in self._edges
+            for edge in (self._edges if self._on else ())
         ]
 
     def _name(self, edge: StageEdge) -> str:

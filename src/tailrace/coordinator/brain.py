@@ -22,6 +22,7 @@ from tailrace.worker.errors import OperatorError
 from tailrace.worker.nearness import homes_of
 
 from . import errors
+from .autopilot import Autopilot
 from .balancing import Balancing
 from .deployment import check_sending, check_sharing, place_tasks
 from .measured import Measured
@@ -69,6 +70,7 @@ class CoordinatorBrain:
         self._homes: list[list[tuple[int, int]]] = []
         self.book = ProgressBook(program.plan, program.settings.progress_kept)
         self.balancing = Balancing(program)
+        self.autopilot = Autopilot(program)
         self.measured = Measured(program)
         self.received: deque[tuple[str, Any]] = deque()
         self.logs: deque[protocol.LogLine] = deque(maxlen=1000)
@@ -244,8 +246,7 @@ class CoordinatorBrain:
                     each.heard_ns = member.heard_ns  # from now on they report
                 self._tell_all(protocol.Go())
         else:
-            for edge, balance in self.balancing.balances.items():
-                self._tell(member, protocol.Weights(edge, list(balance.weights)))
+            self._tell_choice(member)
             self._tell(member, protocol.Go())
             self._tell_all(protocol.Resume(slot), besides=slot)
         if self._draining_since_ns is not None:
@@ -286,11 +287,38 @@ class CoordinatorBrain:
             self._next_beat_ns = now_ns + int(min(settings.progress_s, settings.lease_s / 5) * _NS_PER_S)
             self._tell_all(protocol.Beat(self._marks), only_deployed=False)
         if self.state == "running" and self._progress_due(now_ns):
+            seconds = (now_ns - self._progress_ns) / _NS_PER_S if self._progress_ns else settings.progress_s
             self._progress_ns = now_ns
             self.book.close_period(now_ns, self)
+            self._steer(seconds)
         if self.state == "running":
             self._balance(now_ns)
         self._check_limits(now_ns)
+
+    def _steer(self, seconds: float) -> None:
+        """Let the steps that are left to the coordinator be switched, while all workers run."""
+        if self.draining or not all(member.open for member in self.members.values()):
+            return
+        if self.autopilot.consider(self.book.recent[-1], seconds) is not None:
+            self._tell_switch()
+
+    def switch(self, steps: dict[str, str]) -> None:
+        """Let a user choose policies, or give the choice back."""
+        self.autopilot.hold(steps)
+        self._tell_switch()
+
+    def _tell_switch(self) -> None:
+        """Let all workers go by the present choice."""
+        self.balancing.switch(self.autopilot.present.routing)
+        for _, member in self._living(only_deployed=True):
+            self._tell_choice(member)
+
+    def _tell_choice(self, member: Member) -> None:
+        """Tell a worker what was chosen and measured before it came, or just now."""
+        if self.autopilot.present.epoch:
+            self._tell(member, self.autopilot.present)
+        for edge, balance in self.balancing.told.items():
+            self._tell(member, protocol.Weights(edge, list(balance.weights)))
 
     def _balance(self, now_ns: int) -> None:
         """Tell the senders of an edge when its weights have changed."""

@@ -8,7 +8,10 @@ from tailrace.batch import PARTITIONS_MAX
 from tailrace.errors import ConfigError, nearest
 from tailrace.placement import by_name
 from tailrace.receiving.shared import SharedQueueError, check_may_share
+from tailrace.topology.plan import make_plan
+from tailrace.topology.split import with_partial_keys
 from tailrace.worker.board import ROWS_MAX
+from tailrace.worker.build import Program
 
 from .errors import StartError
 from .graphs import nodes_of, placement_of, task_graph
@@ -17,10 +20,21 @@ from .together import beside
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.config import Policy
+    from tailrace.config import Policy, Settings
     from tailrace.placement.snapshot import Snapshot
+    from tailrace.topology.graph import Topology
     from tailrace.topology.plan import Plan
-    from tailrace.worker.build import Program
+
+
+def plan_of(topology: Topology, policy: Policy) -> Plan:
+    """Make the plan of a query; where a key may go to two tasks, counts and reduces become parts and a merge."""
+    drawn = with_partial_keys(topology) if policy.routing == "partial_key" else topology
+    return make_plan(drawn, chaining=policy.chaining == "on")
+
+
+def program_of(topology: Topology, policy: Policy, settings: Settings) -> Program:
+    """Make what every worker runs; steps that are left to the coordinator begin at their baselines."""
+    return Program(plan_of(topology, policy), policy.at_first, settings, policy.switched)
 
 
 def place_tasks(

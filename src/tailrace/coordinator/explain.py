@@ -15,7 +15,7 @@ def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
     """Describe a query."""
     lines = [f"Topology {program.plan.name!r}, {brain.state}, hosted by {hosted_by}", "", "Policies"]
     for name, value in vars(program.policy).items():
-        lines.append(f"  {name:10} {value}")
+        lines.append(f"  {name:10} {_policy(brain, name, value)}")
     lines += ["", "Stages (operators chained with + run in one task)"]
     for stage in program.plan.stages:
         name = " + ".join(spec.name for spec in stage.operators)
@@ -37,6 +37,11 @@ def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
     return "\n".join(lines)
 
 
+def _policy(brain: CoordinatorBrain, step: str, value: str) -> str:
+    """A step's policy; where it is left to the coordinator, what it is at present."""
+    return f"auto, now {getattr(brain.autopilot.present, step)}" if step in brain.autopilot.switched else value
+
+
 def _decisions(brain: CoordinatorBrain) -> list[str]:
     """What policies decide at run time, and why."""
     found = [
@@ -45,6 +50,8 @@ def _decisions(brain: CoordinatorBrain) -> list[str]:
     ]
     if found:
         found = ["", "Weights of tasks", *found]
+    if auto := brain.autopilot.row():
+        found = ["", "Chosen at run time", f"  {auto['technique']}: {auto['why']}", *found]
     late = [row for row in (brain.book.recent[-1]["tasks"] if brain.book.recent else []) if "replayTimeout_ms" in row]
     if late:
         found += ["", "Sent again when late"]

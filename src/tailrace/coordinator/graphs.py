@@ -33,7 +33,7 @@ def grouping_of(program: Program, edge: StageEdge) -> str:
         edge,
         program.plan.stages[edge.dst_stage],
         tracked=policy.tracked,
-        routing=policy.routing,
+        balanced=program.balances,
         adaptive=policy.replay == "adaptive",
     )
     return _CARRIED_OUT.get(rule, kind) if kind in {"auto", "shuffle", "local"} else kind

@@ -88,6 +88,7 @@ class ProgressBook:
                 "edges": self._edge_rows(),
                 "nodes": self._nodes(brain),
                 "balancing": brain.balancing.rows(),
+                "auto": brain.autopilot.row(),
                 "traffic": brain.measured.close_period(seconds, brain.placement, brain.hosts),
             }
         )
@@ -199,8 +200,9 @@ class ProgressBook:
     def _nodes(self, brain: CoordinatorBrain) -> dict[str, Row]:
         nodes: dict[str, Row] = {}
         for slot, member in brain.members.items():
-            node = nodes.setdefault(member.peer.node_name, {"workers": 0, "sent_bytes": 0, "cpu_s": 0.0})
+            node = nodes.setdefault(member.peer.node_name, {"workers": 0, "sent_bytes": 0, "cpu_s": 0.0, "busy": 0.0})
             node["workers"] += 1
+            node["busy"] = max(node["busy"], round(member.snapshot.get("machine", 0.0), 4))
             node["sent_bytes"] += self._sent_bytes.get(slot, 0)
             node["cpu_s"] += sum(row.get("cpu_ns", 0) for row in self._rows.get(slot, {}).values()) / _NS_PER_S
         return nodes

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tailrace.clock import SystemClock
 from tailrace.errors import ConfigError
 from tailrace.metrics.prometheus import MetricsPage, render
-from tailrace.topology.plan import make_plan
 from tailrace.transport.handshake import SECRET_BYTES
-from tailrace.worker.build import Program
 from tailrace.worker.main import Boot
 
 from .brain import CoordinatorBrain
-from .deployment import deal_partitions
+from .deployment import deal_partitions, program_of
 from .errors import QueryError, StartError
 from .explain import explain
 from .loop import CoordinatorLoop
@@ -109,10 +107,9 @@ class Query:
         self.id = str(uuid.uuid4())
         self.name = topology.name
         self._host = host
-        plan = make_plan(topology, chaining=policy.chaining == "on")
-        self._program = Program(plan, policy, settings)
+        self._program = program_of(topology, policy, settings)
         self._brain = CoordinatorBrain(
-            self.id, self._program, host.workers, deal_partitions(plan), platform.python_version()
+            self.id, self._program, host.workers, deal_partitions(self._program.plan), platform.python_version()
         )
         self._brain.busy = lambda: busy_by_host(REGISTRY.running(host.session, besides=self.id))
         secret = secrets.token_bytes(SECRET_BYTES)
@@ -302,6 +299,15 @@ class Query:
             return shown
         print(shown)  # noqa: T201 - what explain() is for, as in PySpark
         return None
+
+    def switch(self, **steps: str) -> None:
+        """Choose policies by hand while the query runs: ``query.switch(routing="shortest_delay")``.
+
+        For the steps that were left to the coordinator (``Policy.auto()``), which chooses again once this is called
+        without any. Nothing is lost or counted twice by it.
+        """
+        self._brain.autopilot.check(steps)
+        self._loop.ask(lambda brain, _: brain.switch(steps))
 
     def exception(self) -> Exception | None:
         """Why the query failed, None if it did not."""

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from .base import Router
-from .registry import goes_by_pending, is_free, near_rule, router_for
+from .registry import BALANCED, PENDING_ROUTINGS, free_rule, goes_by_pending, is_free, near_rule, router_for
 
-__all__ = ["Router", "goes_by_pending", "is_free", "near_rule", "router_for"]
+__all__ = [
+    "BALANCED",
+    "PENDING_ROUTINGS",
+    "Router",
+    "free_rule",
+    "goes_by_pending",
+    "is_free",
+    "near_rule",
+    "router_for",
+]

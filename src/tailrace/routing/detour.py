@@ -2,11 +2,12 @@
 
 A root is overdue because some task on its way holds it. Where that task is at the other end of this edge, the root's
 own tuple is among those pending there, and so are all that came after it; a task that has none pending is another way.
-Where the first incarnation has passed this edge already, going the same way again does no harm. So no sender has to
-remember where anything went. Pending is what was sent less what the receiver's credits told it has finished.
+Among those with as few, the one that last finished something is taken: at low rates a sender may have nothing pending
+at a task that stalls, but a stalled task has not finished anything lately. So no sender has to remember where anything
+went. Pending is what was sent less what the receiver's credits told it has finished.
 
 Used around shuffle on tracked, unguarded edges while replays are adaptive. When it loses: with credits that come late
-a stalled task looks idle; and in front of state or a sink there is no other way, since incarnations have to meet
+a stalled task looks alive; and in front of state or a sink there is no other way, since incarnations have to meet
 (``by_root``).
 """
 
@@ -37,6 +38,9 @@ class Detour:
         self.inner = inner
         #: May be begun with what is under way already, where replays are switched on at run time.
         self.pending = list(pending or [0] * tasks)
+        #: The later a task was heard of, the higher its number.
+        self._heard = [0] * tasks
+        self._clock = 0
 
     def reweigh(self, weights: Sequence[float]) -> None:
         """Hand new weights to the inner rule, where it has any."""
@@ -47,6 +51,8 @@ class Detour:
     def finished(self, dest: int, tuples: int) -> None:
         """Note that a task has finished tuples of this sender."""
         self.pending[dest] -= tuples
+        self._clock += 1
+        self._heard[dest] = self._clock
 
     def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Ask the inner rule, then give replayed bundles the least pending task."""
@@ -69,7 +75,7 @@ class Detour:
         for inc, size in zip(origin.incs, origin.sizes or [1] * origin.bundles, strict=True):
             bundle = list(islice(given, size))
             if inc & _REPLAYS:
-                free = sorted(range(len(self.pending)), key=lambda task: (self.pending[task], task))
+                free = sorted(range(len(self.pending)), key=lambda task: (self.pending[task], -self._heard[task]))
                 moved = dict(zip(dict.fromkeys(bundle), free, strict=False))
                 bundle = [moved[dest] for dest in bundle]
             found += bundle

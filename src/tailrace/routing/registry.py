@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .base import Router
     from .near import Row, Rule
 
+#: Routing policies that go by what is pending at each task.
+PENDING_ROUTINGS = frozenset({"shortest_delay", "load_aware"})
 #: Groupings under which any task may take any tuple.
 SHAREABLE = frozenset({"auto", "shuffle", "local"})
 #: Policies that share a free edge out by what they measure.
@@ -41,12 +43,13 @@ def router_for(
     adaptive: bool = False,
     senders: int = 1,
     near: Row | None = None,
+    switched: bool = False,
 ) -> Router:
     """Make the rule for one sending task; ``local`` are the target's tasks in the sender's own worker.
 
     ``routing`` names the policy of shuffled edges (and ``partial_key`` that of keyed ones), ``adaptive`` tells that
     roots may be replayed for lateness, ``senders`` is how many tasks send on this edge, ``near`` are the tasks' shares
-    where it keeps near.
+    where it keeps near, ``switched`` that the rule may be another one later on.
     """
     kind, fn, tasks = edge.grouping.kind, edge.grouping.fn, target.tasks
     name = f"{edge.src} -> {target.head.name}"
@@ -70,7 +73,7 @@ def router_for(
         ring = ring_of(near)
         rule = Shuffle(ring, sender * len(ring) // max(1, senders))
         return Detour(rule, tasks) if tracked and adaptive else rule
-    return _balanced(routing, tasks, sender, senders, adaptive=tracked and adaptive)
+    return free_rule(routing, tasks, sender, senders, adaptive=tracked and adaptive, switched=switched)
 
 
 def is_free(edge: StageEdge, target: Stage, *, local: Sequence[int], tracked: bool) -> bool:
@@ -83,7 +86,7 @@ def is_free(edge: StageEdge, target: Stage, *, local: Sequence[int], tracked: bo
     )
 
 
-def near_rule(edge: StageEdge, target: Stage, *, tracked: bool, routing: str, adaptive: bool) -> Rule:
+def near_rule(edge: StageEdge, target: Stage, *, tracked: bool, balanced: bool, adaptive: bool) -> Rule:
     """What node-local shuffle has to know of an edge; where a balancer decides, it keeps out."""
     if edge.grouping.kind not in SHAREABLE:
         return "spread"
@@ -91,21 +94,35 @@ def near_rule(edge: StageEdge, target: Stage, *, tracked: bool, routing: str, ad
         return "root"
     if edge.grouping.kind == "local":
         return "local"
-    if routing in BALANCED:
+    if balanced:
         return "spread"
     return "detour" if tracked and adaptive else "free"
 
 
 def goes_by_pending(routing: str, *, tracked: bool, adaptive: bool) -> bool:
     """Whether the rule of a free edge must hear of tuples as they are finished."""
-    return routing in {"shortest_delay", "load_aware"} or (tracked and adaptive)
+    return routing in PENDING_ROUTINGS or (tracked and adaptive)
 
 
-def _balanced(routing: str, tasks: int, sender: int, senders: int, *, adaptive: bool) -> Router:
-    """The rule of an edge on which any task may take any tuple."""
+def free_rule(
+    routing: str,
+    tasks: int,
+    sender: int,
+    senders: int,
+    *,
+    adaptive: bool,
+    switched: bool = False,
+    pending: Sequence[int] | None = None,
+) -> Router:
+    """The rule of an edge on which any task may take any tuple; ``pending`` is what is under way to each already.
+
+    Rules that follow one another on an edge have to cut a bundle alike, or the guards behind it would not know a replay
+    again: those that may be switched all keep a bundle together, plain round robin by way of equal weights.
+    """
     if routing == "shortest_delay":
-        return ShortestDelay([1.0 / tasks] * tasks, sender, senders)
+        return ShortestDelay([1.0 / tasks] * tasks, sender, senders, pending)
     if routing == "load_aware":
-        return LoadAware(tasks, sender)
-    rule: Router = Weighted([1.0] * tasks, sender) if routing == "latency" else Shuffle(range(tasks), sender)
-    return Detour(rule, tasks) if adaptive else rule
+        return LoadAware(tasks, sender, pending)
+    weighted = routing == "latency" or switched
+    rule: Router = Weighted([1.0] * tasks, sender) if weighted else Shuffle(range(tasks), sender)
+    return Detour(rule, tasks, pending) if adaptive else rule

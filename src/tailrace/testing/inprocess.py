@@ -16,12 +16,10 @@ from tailrace import protocol
 from tailrace.clock import FakeClock
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.brain import CoordinatorBrain
-from tailrace.coordinator.deployment import deal_partitions
+from tailrace.coordinator.deployment import deal_partitions, program_of
 from tailrace.coordinator.explain import explain
-from tailrace.topology.plan import make_plan
 from tailrace.version import __version__
 from tailrace.worker.board import Board
-from tailrace.worker.build import Program
 
 from .cell import Cell
 from .connectors import Written
@@ -98,17 +96,12 @@ class InProcess:
     ) -> None:
         flow.validate()
         policy = policy or Policy()
-        plan = make_plan(flow, chaining=policy.chaining == "on")
+        self._program = program_of(flow, policy, settings or Settings())
         self.clock = clock or FakeClock()
         self.brain = CoordinatorBrain(
-            "in-process",
-            Program(plan, policy, settings or Settings()),
-            workers,
-            deal_partitions(plan),
-            platform.python_version(),
+            "in-process", self._program, workers, deal_partitions(self._program.plan), platform.python_version()
         )
         self.logs: list[protocol.LogLine] = []
-        self._program = Program(plan, policy, settings or Settings())
         self._rng = random.Random(seed)  # noqa: S311 - it chooses an order, nothing secret
         self._sinks = {name: spec.fn for name, spec in flow.operators.items() if spec.kind == "sink"}
         self._collected: dict[str, list[Any]] = {name: [] for name in self._sinks}

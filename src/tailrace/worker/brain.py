@@ -35,6 +35,7 @@ from .nearness import near_of
 from .scheduling import IDLE_US, Scheduler
 from .settling import Settling
 from .snapshot import take_snapshot
+from .switching import Switching
 from .uplink import open_uplink
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class WorkerBrain:
         self._measures = True
         self._links = LinkMeter(slot)
         self._marks_told: dict[int, int] = {}
+        #: Asked with every report how busy the machine was since the last one; set by whoever has one.
+        self.machine_load: Callable[[], float] | None = None
 
     @property
     def tasks(self) -> list[Task]:
@@ -122,6 +125,8 @@ class WorkerBrain:
                 for task in self.tasks:
                     if edge in task.outlets:
                         task.outlets[edge].reweigh(weights)
+            case protocol.Switch():
+                self._switching.apply(message)
             case protocol.Refresh(lookup=name, version=version, table=table):
                 lookup.install(name, version, codec.loads(table))
             case protocol.Drain():
@@ -145,12 +150,14 @@ class WorkerBrain:
         self._floor = floor = Floor(program, site, self._send, self.control_out)
         self._prompt = [side for _, side in floor.sources if any(each.prompt for each in side.readers.values())]
         # Balancing goes by the latencies of tasks.
-        self._measures = program.settings.metrics or program.policy.routing in {"latency", "shortest_delay"}
+        by_latency = program.policy.routing in {"latency", "shortest_delay"} or "routing" in program.switched
+        self._measures = program.settings.metrics or by_latency
         self._acks = Acknowledger(floor, message.partitions, message.placement)
         self._delivery = Delivery(floor, self._acks)
         self._delivery.uplink = open_uplink(floor, self._neighbours, self.peers)
         self._settling = Settling(floor, self._acks)
         self._late = LateRoots(floor, self._settling)
+        self._switching = Switching(floor, self._delivery, self._late)
         for task in floor.tasks:
             try:
                 task.chain.open()
@@ -299,6 +306,8 @@ class WorkerBrain:
                 source.readers[partition].commit(offset)
             marks |= low
         snapshot = take_snapshot(floor.tasks, floor.post, self.program.settings.edges_reported_max)
+        if self.machine_load is not None:
+            snapshot["machine"] = self.machine_load()
         snapshot["links"] = self._links.read(floor.tasks, self.peers)
         snapshot |= {"refused_messages": self.refused_messages, "lost_tuples": self.lost_tuples}
         if self._delivery.uplink is not None:

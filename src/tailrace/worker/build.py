@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from tailrace.acking.adaptive_timeout import TimeoutSettings
 from tailrace.acking.dedup import Guard
 from tailrace.acking.ledger import Ledger
-from tailrace.acking.replay import AdaptiveReplays, FixedReplays
+from tailrace.acking.replay import AdaptiveReplays, BlindReplays, FixedReplays
 from tailrace.receiving.inbox import Channel, Inbox
 from tailrace.receiving.shared import shares
-from tailrace.routing import goes_by_pending, is_free, router_for
+from tailrace.routing import BALANCED, goes_by_pending, is_free, router_for
 from tailrace.sending.outbox import Outbox
 
 from .chain import Chain
@@ -37,11 +37,17 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True)
 class Program:
-    """What every worker of a query runs."""
+    """What every worker of a query runs; ``switched`` are the steps of the policy that may change while it does."""
 
     plan: Plan
     policy: Policy
     settings: Settings
+    switched: frozenset[str] = frozenset()
+
+    @property
+    def balances(self) -> bool:
+        """Whether a balancer shares free edges out, or may do so later on: then nothing else may."""
+        return bool(self.switched) or self.policy.routing in BALANCED
 
 
 @dataclass(frozen=True)
@@ -75,12 +81,12 @@ def build_tasks(program: Program, site: Site) -> list[Task]:
         mates = [_build(program, site, stage, index) for index in here]
         inputs = program.plan.inputs[stage.id]
         if len(mates) > 1 and shares(stage, inputs, program.policy.inbox, program.policy.sharing):
-            _share(mates)
+            share(mates)
         tasks += mates
     return tasks
 
 
-def _share(mates: list[Task]) -> None:
+def share(mates: list[Task]) -> None:
     """Let tasks take from one queue: they have one inbox, which ends when all their senders have."""
     inbox = Inbox(
         {number: each for task in mates if task.inbox is not None for number, each in task.inbox.channels.items()}
@@ -127,6 +133,7 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
         adaptive=program.policy.replay == "adaptive",
         senders=program.plan.stages[edge.src_stage].tasks,
         near=site.near[edge.id][index] if edge.id in site.near else None,
+        switched=bool(program.switched),
     )
     project = edge.grouping.fn if target.head.verb == "count" else None
     return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
@@ -147,15 +154,16 @@ def _told_at_end(program: Program, site: Site, edge: StageEdge, sender_slot: int
     """Whether the sender's rule goes by what is finished; sender and receiver must find the same."""
     policy, target = program.policy, program.plan.stages[edge.dst_stage]
     local = [task for task, slot in enumerate(site.placement[target.id]) if slot == sender_slot]
-    return goes_by_pending(policy.routing, tracked=policy.tracked, adaptive=policy.replay == "adaptive") and is_free(
-        edge, target, local=local, tracked=policy.tracked
-    )
+    by_pending = goes_by_pending(policy.routing, tracked=policy.tracked, adaptive=policy.replay == "adaptive")
+    return (by_pending or bool(program.switched)) and is_free(edge, target, local=local, tracked=policy.tracked)
 
 
 def _replays(program: Program, ledger: Ledger) -> Replays:
     policy, settings = program.policy, program.settings
     first_ns = int(policy.replay_timeout_s * _NS_PER_S)
-    if policy.replay != "adaptive":
+    if policy.replay_share:
+        return BlindReplays(policy.replay_share, first_ns)
+    if policy.replay != "adaptive" and "replay" not in program.switched:
         return FixedReplays(first_ns)
     return AdaptiveReplays(
         ledger,
@@ -166,6 +174,7 @@ def _replays(program: Program, ledger: Ledger) -> Replays:
             flush_ns=settings.flush_us * 1000,
             burst=settings.replay_burst,
         ),
+        pressing=policy.replay == "adaptive",
     )
 
 

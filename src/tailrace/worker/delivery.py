@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.routing import PENDING_ROUTINGS
 from tailrace.transport import codec, wire
 
 if TYPE_CHECKING:
     from tailrace import protocol
     from tailrace.batch import Batch
+    from tailrace.config import Policy
     from tailrace.receiving.inbox import Arrival, Channel
     from tailrace.sending.outbox import Outbox
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from .floor import Floor
     from .task import Task
     from .uplink import Uplink
+
+#: How many times longer credits may gather where only replays go by them.
+_DETOUR_PACES = 5
 
 
 class Delivery:
@@ -32,7 +37,21 @@ class Delivery:
         #: Channels whose senders have yet to hear what is done.
         self._owed: dict[Channel, None] = {}
         self._paid_ns = 0
-        self._pace_ns = floor.program.settings.credit_pace_us * 1000
+        self._pace_ns: int | None = None
+        self.pace_credits(floor.program.policy)
+
+    def pace_credits(self, policy: Policy) -> None:
+        """Set how long credits for finished work gather, by who goes by them.
+
+        A balancing rule goes by every tuple, a detour by who is alive; where nobody does they are as coarse as the
+        window allows.
+        """
+        by_pending, detours = policy.routing in PENDING_ROUTINGS, policy.replay == "adaptive"
+        paces = 1 if by_pending else _DETOUR_PACES if detours else None
+        self._pace_ns = None if paces is None else paces * self._floor.program.settings.credit_pace_us * 1000
+        for _, channel in self._floor.inbound.values():
+            if channel.at_end and channel.consumed != channel.reported and channel.slot != self._floor.slot:
+                self._owed[channel] = None
 
     # -- in ------------------------------------------------------------------------------------------------------
 
@@ -97,20 +116,22 @@ class Delivery:
                 channel.consume(count)
                 if channel.slot == self._floor.slot:
                     self.credit(channel)
-                else:
+                elif self._pace_ns is not None or channel.consumed - channel.reported >= channel.credit_step:
                     self._owed[channel] = None
 
-    def _pay(self, now_ns: int) -> None:
-        """Send the credits that are owed: the first after a pause at once, those behind it together."""
-        if now_ns - self._paid_ns >= self._pace_ns:
+    def _pay(self, now_ns: int, *, acks: bool) -> None:
+        """Send the credits that are owed: with other mail to the same worker, else together, a pace apart."""
+        due = self._pace_ns is None or now_ns - self._paid_ns >= self._pace_ns
+        if due:
             self._paid_ns = now_ns
-            for channel in self._owed:
-                self.credit(channel)
-            self._owed.clear()
+        paid = [channel for channel in self._owed if due or self._floor.post.writes_to(channel.slot, acks=acks)]
+        for channel in paid:
+            self.credit(channel)
+            del self._owed[channel]
 
     def wait_ns(self, now_ns: int) -> int | None:
         """How long nothing has to be sent: credits still gather, the link is busy; None when neither is."""
-        owed_ns = max(0, self._paid_ns + self._pace_ns - now_ns) if self._owed else None
+        owed_ns = max(0, self._paid_ns + (self._pace_ns or 0) - now_ns) if self._owed else None
         link_ns = None if self.uplink is None else self.uplink.wait_ns(now_ns)
         return link_ns if owed_ns is None else owed_ns if link_ns is None else min(owed_ns, link_ns)
 
@@ -158,9 +179,10 @@ class Delivery:
                     self._flush_box(box, now_ns)
         if self.uplink is not None:
             self.uplink.send(now_ns)
+        acks = self._acks.due(now_ns)
         if self._owed:
-            self._pay(now_ns)
-        floor.post.post(acks=self._acks.due(now_ns))
+            self._pay(now_ns, acks=acks)
+        floor.post.post(acks=acks)
 
     def _flush_box(self, box: Outbox, now_ns: int) -> None:
         floor = self._floor

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from .floor import Floor
     from .settling import Settling
 
-#: Between two looks, at most.
-_CHECK_MAX_NS = 60_000_000_000
 _NEVER_NS = 1 << 62
 
 
@@ -25,7 +23,14 @@ class LateRoots:
         self._outbox_tuples = floor.program.settings.outbox_tuples
         self._next_ns = 0
         #: Whether looking cannot wait for the loop's housekeeping.
-        self.pressing = floor.program.policy.replay == "adaptive" and bool(self._sources)
+        self.pressing = any(replays.pressing for _, _, replays in self._sources)
+
+    def press(self, *, on: bool) -> None:
+        """Begin or cease to send what is late again, where the policy may be switched."""
+        for _, _, replays in self._sources:
+            replays.pressing = on
+        self.pressing = on and bool(self._sources)
+        self._next_ns = 0
 
     @property
     def due_ns(self) -> int:
@@ -36,11 +41,10 @@ class LateRoots:
         """Send what is late again, if it is time to look."""
         if now_ns < self._next_ns:
             return
-        every_ns = _CHECK_MAX_NS
+        self._next_ns = _NEVER_NS
         for task, source, replays in self._sources:
             replays.learn(source.ledger, now_ns)
-            every_ns = min(every_ns, replays.check_ns)
             # Behind a full outbox nothing was lost: sending again would only make it longer.
             if not task.held_back(self._outbox_tuples):
                 self._settling.replay(task, source, replays.due(source.ledger, now_ns))
-        self._next_ns = now_ns + every_ns
+            self._next_ns = min(self._next_ns, replays.next_look_ns(source.ledger, now_ns))

@@ -24,6 +24,7 @@ from .brain import WorkerBrain
 from .control import ControlLine
 from .errors import FencedError, LeaseLostError
 from .loop import WorkerLoop
+from .machine_load import MachineLoad
 from .neighbours import BOARD_NAME, Neighbours, node_name
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def _work(
         return TaskContext(spec.name, task, tasks, boot.query, logger, brain.clock, emit_to_driver)
 
     brain = WorkerBrain(where.slot, attempt, SystemClock(), board.send, context_of, neighbours)
+    brain.machine_load = MachineLoad().since_last
     board.watch_control(control)
     board.control_ready = True  # the first orders may have come along with the welcome
     try:

@@ -39,7 +39,7 @@ def near_edges(program: Program) -> list[NearEdge]:
                 edge,
                 plan.stages[edge.dst_stage],
                 tracked=policy.tracked,
-                routing=policy.routing,
+                balanced=program.balances,
                 adaptive=policy.replay == "adaptive",
             ),
         )

@@ -33,12 +33,21 @@ class Outlet:
         self.edge = edge
         self.boxes = boxes
         self.tuples = 0
-        self._router = router
         self._project = project
         self._sole = sole
         self._tags = [mix(edge + 1, way) for way in range(1, len(boxes) + 1)]
-        for box in boxes:
+        self.switch(router)
+
+    def switch(self, router: Router) -> None:
+        """Go by another rule from now on; it must cut bundles as the one before it did."""
+        self._router = router
+        for box in self.boxes:
             box.finished = getattr(router, "finished", None)
+
+    @property
+    def pending(self) -> list[int]:
+        """Tuples of this task that each receiver has not finished, by its last word, and those that wait to be sent."""
+        return [len(box.values) + box.sent - box.consumed for box in self.boxes]
 
     def reweigh(self, weights: Sequence[float]) -> None:
         """Let the edge's rule go by new weights, where it goes by any."""

@@ -69,6 +69,10 @@ class PostOffice:
         """Whether data for the slot may be taken out of its outbox."""
         return slot not in self._stuck and slot not in self._held
 
+    def writes_to(self, slot: int, *, acks: bool) -> bool:
+        """Whether a message goes to the slot with the next post, so that more may travel with it."""
+        return slot in self._frames or (acks and slot in self._acks)
+
     def ack(self, slot: int, heads: array[int]) -> None:
         """File acks for the worker that hosts the roots' source."""
         self.acks_waiting += len(heads) // HEAD_PLACES

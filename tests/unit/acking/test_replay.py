@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailrace.acking.adaptive_timeout import TimeoutSettings
 from tailrace.acking.ledger import Ledger
-from tailrace.acking.replay import AdaptiveReplays, FixedReplays
+from tailrace.acking.replay import AdaptiveReplays, BlindReplays, FixedReplays
 from tailrace.hot import root_heads
 
 MS = 1_000_000
@@ -51,7 +51,6 @@ def test_the_timeout_is_learned_from_what_roots_take_since_they_were_sent():
     assert stream.replays.timeout_ns == 30 * S
     stream.flow(200, 8 * MS)
     assert 7 * MS < stream.replays.timeout_ns < 10 * MS
-    assert stream.replays.check_ns == 2 * MS
     assert not stream.again
     stalled = stream.emit(3)
     stream.now_ns += 12 * MS
@@ -87,6 +86,38 @@ def test_a_fixed_time_asks_for_whatever_is_overdue():
     ledger.emit(root_heads(1, range(3), ledger.base_inc), None, None, 0, None)
     replays.emitted(3)
     replays.learn(ledger, 1)
-    assert replays.check_ns == S // 10
+    assert replays.next_look_ns(ledger, S) == S + S // 10
     assert replays.due(ledger, 2 * S) == []
     assert len(replays.due(ledger, 2 * S + 1)) == 3
+
+
+def test_the_next_look_is_when_the_oldest_open_root_will_be_late():
+    stream = Stream()
+    stream.flow(200, 8 * MS)
+    timeout_ns, begun_ns = stream.replays.timeout_ns, stream.now_ns
+
+    def next_look_ns():
+        return stream.replays.next_look_ns(stream.ledger, stream.now_ns)
+
+    assert next_look_ns() == begun_ns + timeout_ns  # nothing is open: what is sent next is late then at the earliest
+    stream.emit(1)
+    stream.now_ns += 3 * MS
+    stream.emit(1)
+    assert next_look_ns() == begun_ns + timeout_ns
+    stream.now_ns = begun_ns + timeout_ns - MS
+    assert next_look_ns() == stream.now_ns + 2 * MS  # never more often
+    stream.now_ns = begun_ns + 50 * MS
+    assert next_look_ns() <= stream.now_ns + 2 * MS  # late already, and it may have to wait for budget
+
+
+def test_blind_replication_sends_its_share_once_more_and_no_root_three_times():
+    ledger, replays = Ledger(1), BlindReplays(0.2, 30 * S)
+    again = []
+    for at in range(20):
+        ledger.emit(root_heads(1, range(at * 100, at * 100 + 100), ledger.base_inc), None, None, at * MS, None)
+        found = replays.due(ledger, at * MS + MS // 2)
+        for root in found:
+            ledger.reincarnate(root, at * MS + MS // 2)
+        again += found
+    assert len(set(again)) == len(again)
+    assert 0.15 < len(again) / 2000 < 0.25

@@ -7,10 +7,13 @@ from functools import partial
 
 import pytest
 
-from tailrace.bench.tails import balance, sharedqueue, timeout
+from tailrace.bench.tails import auto, balance, sharedqueue, timeout
 from tailrace.bench.tails.arms import Measured, tail_rows
 from tailrace.bench.tails.flows import Poisson, Service
 from tailrace.clock import FakeClock
+from tailrace.config import Policy, Settings
+from tailrace.coordinator.autopilot import Autopilot
+from tailrace.coordinator.deployment import program_of
 from tailrace.metrics.histogram import Histogram
 from tailrace.testing.chaos import Knobs
 from tailrace.topology.plan import make_plan
@@ -55,6 +58,15 @@ def test_every_operator_that_works_is_shuffle_fed_and_has_a_place_of_its_own(ben
     assert all(stage.head.blocking and not stage.guarded for stage in works)
     in_a_row = 1 if case.startswith("micro") else 3
     assert len(works) == (7 if case == "processing" else 6 if case == "pageload" else in_a_row)
+
+
+@pytest.mark.parametrize("case", auto.CASES)
+def test_every_scenario_of_auto_leaves_something_to_choose(case):
+    with Knobs() as knobs:
+        flow = auto.scenario(case).flow(knobs, 1)
+        pilot = Autopilot(program_of(flow, Policy.auto(), Settings()))
+    assert pilot.policy.techniques == {"balancing", "shared_queue", "timeout"}
+    assert set(auto.QUICK_CASES) <= set(auto.CASES)
 
 
 def test_a_filter_keeps_the_same_four_in_five_each_time():

@@ -10,10 +10,10 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
-from tailrace.cli.demo import Asked, check_counts, summary
+from tailrace.cli.demo import Asked, Run, check_counts, report, summary
 from tailrace.cli.errors import DemoError
 from tailrace.cli.watching import End, step, watch
-from tailrace.cli.wordcount import plain_count, word_count
+from tailrace.cli.wordcount import Tally, plain_count, word_count
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
 from tailrace.testing import ProcessHost
@@ -24,9 +24,9 @@ def console():
     return Console(file=io.StringIO(), width=200)
 
 
-def started(rate, count):
-    flow, tally = word_count(rate, count, tasks=1)
-    return Query(flow, ProcessHost(2), Policy(), Settings(progress_s=0.1)).start(), tally
+def started(rate, count, policy=Policy()):  # noqa: B008 - it is frozen
+    flow, tally = word_count(rate, count, tasks=2)
+    return Query(flow, ProcessHost(2), policy, Settings(progress_s=0.1)).start(), tally
 
 
 def test_the_demo_sums_up_exactly(console):
@@ -37,6 +37,22 @@ def test_the_demo_sums_up_exactly(console):
     lines = summary(query, tally, Asked(0.3, 2000, 2), seconds=2.0)
     assert lines[0] == "sentences/s  300 of 2,000 asked for"
     assert lines[1].startswith(f"counted      600 sentences, {plain_count(600).total():,} words in 2.0 s")
+    assert lines[-2] == "lost         0"
+    assert lines[-1].startswith("counts exact: ")
+
+
+def test_two_runs_are_told_side_by_side_and_end_with_what_matters(console):
+    runs = []
+    for name, policy in (("baselines", Policy()), ("auto", Policy.auto())):
+        query, tally = started(2000, 400, policy)
+        runs.append(Run(name, query, tally))
+        watch(query, console, lambda _: None, every_s=0.05)
+    lines = report(runs, Asked(0.2, 2000, 2))
+    assert lines[0] == "baselines:"
+    assert lines.count("  replays      0") == 2
+    at = next(at for at, line in enumerate(lines) if line.startswith("tails of "))
+    assert [line.split()[0] for line in lines[at + 1 : at + 4]] == ["p50", "baselines", "auto"]
+    assert lines[at + 4].startswith("auto chose ")
     assert lines[-2] == "lost         0"
     assert lines[-1].startswith("counts exact: ")
 
@@ -85,9 +101,8 @@ def test_a_missing_sentence_is_an_error():
         lastProgress = {"completed": 3, "replays": 0, "stages": [{"read": 5}, {}]}  # noqa: N815, RUF012
         latency = {"count": 0}  # noqa: RUF012
 
-    _, tally = word_count(1, 5, 1)
     with pytest.raises(DemoError, match="2 are lost"):
-        summary(Lossy(), tally, Asked(1, 1, 1), 1.0)
+        summary(Lossy(), Tally(), Asked(1, 1, 1), 1.0)
 
 
 def test_steps_are_plain_lines_where_there_is_no_terminal(console):

@@ -80,3 +80,30 @@ def test_a_choice_stands_for_ten_snapshots_and_then_follows():
 
 def test_nothing_measured_is_no_reason_to_balance():
     assert watch(AutoPolicy(), snapshot(services_us=(None,) * 4), 20) == "timeout"
+
+
+def test_a_few_tuples_make_no_measurement_and_workers_are_compared_not_tasks():
+    """Four tasks a worker, of which any may seem slow for a moment; a measurement of a worker takes all of them in."""
+    auto = AutoPolicy()
+    for at in range(30):
+        tasks = [TaskLoad("bolt", task // 4, 1500.0 if (task + at) % 4 == 0 else 900.0, 0.3, 10) for task in range(8)]
+        auto.observe(tasks, 0.2, SHAREABLE)
+    assert auto.choice.technique == "timeout"
+    assert "CPU 20%" in auto.choice.reason
+
+
+def test_work_too_short_to_choose_for_each_tuple_is_not_balanced():
+    auto = AutoPolicy()
+    assert watch(auto, snapshot(services_us=(10, 10, 10, 40)), 20) == "timeout"
+
+
+def test_a_technique_that_may_not_be_used_makes_room_for_the_next():
+    auto = AutoPolicy(techniques=frozenset({"timeout"}))
+    assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 3000)), 20) == "timeout"
+    assert watch(AutoPolicy(techniques=frozenset()), snapshot(), 20) == "none"
+
+
+def test_a_worker_that_has_no_task_any_more_is_forgotten():
+    auto = AutoPolicy()
+    assert watch(auto, snapshot(services_us=(1000, 1000, 3000, 3000)), 10) == "balancing"
+    assert watch(auto, snapshot(services_us=(1000, 1000)), 20) == "timeout"

@@ -183,6 +183,16 @@ def test_a_replay_goes_where_least_is_pending_and_takes_no_turn():
     assert choose(rule, bundles([1])) == [1]
 
 
+def test_among_tasks_with_as_few_a_replay_goes_to_the_one_heard_of_last():
+    """At low rates a sender may have nothing pending at a task that stalls; it has not heard of it lately either."""
+    rule = Detour(Shuffle(range(4)), 4)
+    choose(rule, bundles([1] * 4))
+    for task in (0, 3, 1, 2):
+        rule.finished(task, 1)
+    assert choose(rule, bundles([1], inc=FIRST + 1)) == [2]
+    assert choose(rule, bundles([1], inc=FIRST + 1)) == [1]
+
+
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.lists(st.integers(0, 9), min_size=4, max_size=4))
 def test_a_replay_is_cut_into_the_same_pieces(sizes, pending):
     """Guards know a bundle by its pieces: values together in the first incarnation are together in a replay."""

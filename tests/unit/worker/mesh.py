@@ -9,11 +9,9 @@ from tests.unit.worker.rig import context
 from tailrace import protocol
 from tailrace.clock import FakeClock
 from tailrace.config import Policy, Settings
-from tailrace.coordinator.deployment import deal_partitions
-from tailrace.topology.plan import make_plan
+from tailrace.coordinator.deployment import deal_partitions, program_of
 from tailrace.transport import codec, wire
 from tailrace.worker.brain import WorkerBrain
-from tailrace.worker.build import Program
 from tailrace.worker.executors import run_piece
 
 #: Time passes with every flush, so that acks do not gather for ever.
@@ -29,9 +27,10 @@ class Mesh:
         self.mail = {}
         self.said = []
         policy = policy or Policy(chaining="off")
-        self.plan = make_plan(flow, chaining=policy.chaining == "on")
+        program = program_of(flow, policy, settings or Settings())
+        self.plan = program.plan
         self.placement = placement
-        self.program = codec.dumps_by_value(Program(self.plan, policy, settings or Settings()))
+        self.program = codec.dumps_by_value(program)
         self.slots = sorted({slot for row in placement for slot in row})
         self.attempts = dict.fromkeys(self.slots, 1)
         self.brains = {}

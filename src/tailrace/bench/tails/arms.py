@@ -32,9 +32,17 @@ if TYPE_CHECKING:
 
 WORKERS = 5
 OPEN_S = 2.5
+#: After a switch, until reports hold nothing of the arm before.
+SETTLE_S = 1.2
+#: After a slow worker has recovered, until its share is looked at.
+RECOVERY_S = 5.0
 _MS_PER_NS = 1e-6
 _SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99}
 _P999 = "p999_ms"
+
+
+#: The policies of an arm that is switched to while its query runs, by step.
+Steps = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class Case:
     disturb: Callable[[Knobs, int], None]
     #: What happens between the warm-up and the first window, if anything does.
     midway: Callable[[Knobs], None] | None = None
+    #: What happens after the last window, if anything does; weights are then watched for a while.
+    afterwards: Callable[[Knobs], None] | None = None
 
 
 @dataclass
@@ -70,6 +80,11 @@ class Measured:
     windows: list[Histogram] = field(default_factory=list)
     #: Replays per fresh root, of each repeat.
     extra: list[float] = field(default_factory=list)
+    replays: int = 0
+    fresh: int = 0
+    #: Weights of the first balanced edge at the end of each window, and how many were noted after ``afterwards``.
+    weights: list[list[float]] = field(default_factory=list)
+    recovered: int = 0
     progress: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -154,12 +169,65 @@ def _run_arm(
                 now = inside.latency_so_far(query)
                 into.windows.append(inside.since(before, now))
                 before = now
+                _note_weights(query, into)
             ended = query.lastProgress or {}
             fresh = ended.get("read", 0) - begun.get("read", 0)
             into.extra.append((ended.get("replays", 0) - begun.get("replays", 0)) / max(1, fresh))
             into.progress = ended
+            if case.afterwards is not None and into.weights:
+                case.afterwards(knobs)
+                time.sleep(RECOVERY_S)
+                _note_weights(query, into)
+                into.recovered += 1
         finally:
             query.stop(now=True)
+
+
+def run_switched(
+    stage: Stage, case: Case, policy: Policy, arms: Mapping[str, Steps], settings: Settings, times: Times, pace: Pace
+) -> dict[str, Measured]:
+    """Run all arms of a case in one query whose policies are switched from window to window, in changing order.
+
+    Whatever disturbs the machine or the workers then meets all arms alike, and one warm-up is enough for all of them.
+    An arm without steps lets the coordinator choose.
+    """
+    found = {name: Measured() for name in arms}
+    pace.step(f"{case.name}, warming up", OPEN_S + times.warm_s)
+    with Knobs() as knobs:
+        query = Query(case.flow(knobs, 0), stage.host(settings), policy, settings).start()
+        try:
+            case.disturb(knobs, 0)
+            time.sleep(times.warm_s)
+            if case.midway is not None:
+                case.midway(knobs)
+            for round_ in range(times.windows):
+                for name in list(arms)[:: 1 if round_ % 2 == 0 else -1]:
+                    pace.step(f"{case.name}, window {round_ + 1} of {times.windows}: {name}", times.window_s + SETTLE_S)
+                    query.switch(**arms[name])
+                    time.sleep(SETTLE_S)
+                    _watch(query, times.window_s, found[name])
+        finally:
+            query.stop(now=True)
+    return found
+
+
+def _note_weights(query: Query, into: Measured) -> None:
+    balanced = (query.lastProgress or {}).get("balancing")
+    if balanced:
+        into.weights.append(balanced[0]["weights"])
+
+
+def _watch(query: Query, seconds: float, into: Measured) -> None:
+    """Note one window: latencies and replays."""
+    begun, before = query.lastProgress or {}, inside.latency_so_far(query)
+    time.sleep(seconds)
+    ended = query.lastProgress or {}
+    into.windows.append(inside.since(before, inside.latency_so_far(query)))
+    fresh = ended.get("read", 0) - begun.get("read", 0)
+    into.replays += ended.get("replays", 0) - begun.get("replays", 0)
+    into.fresh += fresh
+    into.extra = [into.replays / max(1, into.fresh)]
+    into.progress = ended
 
 
 def tail_rows(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tailrace.testing.chaos import Knobs
     from tailrace.topology.graph import Topology
 
+    from .arms import Measured
+
 CASES = ("a", "b", "c", "pageload", "processing")
 OURS, EVEN, LOAD_AWARE = "shortest_delay", "even", "load_aware"
 #: Bars on our p99 and p99.9 against even; the paper's own gains are its p99 against no balancing.
@@ -39,7 +41,9 @@ _SLOWNESS = {
     "pageload": (2.0, 1.0, 1.0, 1.0, 1.0),
     "processing": (2.0, 1.0, 1.0, 1.0, 1.0),
 }
-QUICK = Times(repeats=1, warm_s=4.0, window_s=2.5, windows=3)
+#: The case whose slow worker recovers in the end.
+_RECOVERS = "c"
+QUICK = Times(repeats=1, warm_s=3.0, window_s=1.5, windows=5)
 FULL = Times(repeats=5, warm_s=8.0, window_s=8.0, windows=1)
 NOTES = [
     "Service times are timed waits, rates are the paper's divided by 4 to 10 and service times as much longer.",
@@ -74,27 +78,45 @@ def _slow_down(name: str, knobs: Knobs, seed: int) -> None:
         knobs.slow(worker, times)
 
 
+def _recover(name: str, knobs: Knobs) -> None:
+    for worker, _ in enumerate(_SLOWNESS[name]):
+        knobs.slow(worker, 1.0)
+
+
+def scenario(name: str) -> Case:
+    """One of the cases; ``bench auto`` runs them too."""
+    recover = partial(_recover, name) if name == _RECOVERS else None
+    return Case(name, partial(_flow, name), partial(_slow_down, name), afterwards=recover)
+
+
 def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
     """All cases, or one."""
     arms = {name: Policy(routing=name, replay="fixed:600s") for name in (EVEN, "latency", LOAD_AWARE, OURS)}
     found: list[Row] = []
     with stage_of(pace, spark=spark) as stage:
         for name in CASES if only is None else (only,):
-            case = Case(name, partial(_flow, name), partial(_slow_down, name))
-            measured = run_case(stage, case, arms, _SETTINGS, times, pace)
+            measured = run_case(stage, scenario(name), arms, _SETTINGS, times, pace)
             bars = {"p99_ms": _P99[name]} | ({"p999_ms": _P999[name]} if name in _P999 else {})
             papers = {"p99_ms": _PAPER.get(name)}
             found += tail_rows(name, measured[OURS], measured[EVEN], EVEN, bars, papers)
             found += tail_rows(name, measured[OURS], measured[LOAD_AWARE], LOAD_AWARE, {"p99_ms": _LOAD_AWARE_MAX})
             for other in ("latency", LOAD_AWARE):
                 found += tail_rows(f"{name},{other}", measured[other], measured[EVEN], EVEN, {})
-            found += _weights(name, measured[OURS].progress)
+            found += _weights(name, measured[OURS])
     return found
 
 
-def _weights(case: str, progress: dict[str, object]) -> list[Row]:
-    """The least weight of the first balanced edge, to see that the slow worker was found."""
-    balanced = progress.get("balancing")
-    if not isinstance(balanced, list) or not balanced:
+def _weights(case: str, ours: Measured) -> list[Row]:
+    """The least weight of the first balanced edge: that the slow worker was found, settled on, and let off again."""
+    least = [min(each) for each in ours.weights if each]
+    if not least:
         return []
-    return [make_row(case, "least_weight", "share", [min(balanced[0]["weights"])], better="lower")]
+    during, after = least[: -ours.recovered or None], least[len(least) - ours.recovered :]
+    found = [
+        make_row(case, "least_weight", "share", during, better="lower"),
+        make_row(case, "weight_swing", "share", [max(during) - min(during)], better="lower"),
+    ]
+    if after:
+        even = 1 / len(ours.weights[-1])
+        found.append(make_row(case, "recovered_weight", "of an even share", [after[-1] / even], better="higher"))
+    return found

@@ -51,14 +51,14 @@ class Engine:
         self._edges: dict[str, list[Edge]] = {"source": []}
         self._uplinks: dict[int, Uplink] = {}
         self._outboxes: dict[tuple[int, int, int], int] = {}
+        self._source_nodes = model.place(model.source.nodes, model.source.tasks)
         self._make_stages()
         self._make_edges()
         self.sources = [
             SourceTask(model.source, index, self.agenda, self._random(f"source-{index}"), self._send_root)
             for index in range(model.source.tasks)
         ]
-        self._source_nodes = model.place(model.source.nodes, model.source.tasks)
-        self._delays_ns = [round(node.delay_us * _NS_PER_US) for node in model.nodes]
+        self._ways = Ways(model)
         for number, node in enumerate(model.nodes):
             if node.link_bytes_per_s is not None:
                 gate = gate_by_name(policies.sending, policies.gate)
@@ -90,9 +90,11 @@ class Engine:
         number = 0
         for stage in self.model.stages:
             for upstream in stage.inputs:
-                senders = self.model.source.tasks if upstream == "source" else len(self._tasks[upstream])
-                random = self._random(f"edge-{number}")
-                self._edges[upstream].append(Edge(number, senders, stage, self._tasks[stage.name], random))
+                senders = (
+                    self._source_nodes if upstream == "source" else [task.node for task in self._tasks[upstream]]
+                )
+                random, hosts = self._random(f"edge-{number}"), self.model.hosts
+                self._edges[upstream].append(Edge(number, senders, stage, self._tasks[stage.name], random, hosts))
                 number += 1
 
     # -- policies --------------------------------------------------------------------------------------------------
@@ -145,13 +147,13 @@ class Engine:
         attempt.pending += count
         for index, (key, dest) in enumerate(zip(keys, edge.choose(sender, keys, origin), strict=True)):
             item = Item(attempt, edge, sender, dest, mix(lineage, edge.number << 16 | index), key, size)
-            task = item.task
-            if task.node == node:
-                task.group.arrive(item)
-            elif node in self._uplinks:
+            delay_ns, near = self._ways.between(node, item.task.node)
+            if not near and node in self._uplinks:
                 self._uplinks[node].put(self._outbox(node, edge, sender, dest), item)
+            elif delay_ns:
+                self.agenda.at(self.agenda.now_ns + delay_ns, _arrive, item)
             else:
-                self.agenda.at(self.agenda.now_ns + self._delays_ns[node], _arrive, item)
+                item.task.group.arrive(item)
 
     def _outbox(self, node: int, edge: Edge, sender: int, dest: int) -> int:
         key = (edge.number, sender, dest if self.model.outbox_per == "destination" else -1)
@@ -219,6 +221,24 @@ class Engine:
         done = sum(task.done for task in tasks)
         wait_ms = sum(task.waited_ns for task in tasks) / max(1, done) / _NS_PER_MS
         return StageResult(stage.name, done, wait_ms, sum(task.busy_ns for task in tasks) / len(tasks) / seconds / 1e9)
+
+
+class Ways:
+    """How long a tuple is under way between two nodes, and whether they are near: one node, or one host."""
+
+    def __init__(self, model: Model) -> None:
+        self._hosts = model.hosts
+        self._far_ns = [round(node.delay_us * _NS_PER_US) for node in model.nodes]
+        self._near_ns = [round(node.near_us * _NS_PER_US) for node in model.nodes]
+        self._own_ns = [round(node.own_us * _NS_PER_US) for node in model.nodes]
+
+    def between(self, node: int, to: int) -> tuple[int, bool]:
+        """From one node to another."""
+        if node == to:
+            return self._own_ns[node], True
+        if self._hosts[node] == self._hosts[to]:
+            return self._near_ns[node], True
+        return self._far_ns[node], False
 
 
 @contextlib.contextmanager

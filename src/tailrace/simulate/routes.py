@@ -52,13 +52,17 @@ class RandomShuffle:
 class Edge:
     """What leaves one operator for the tasks of another."""
 
-    def __init__(self, number: int, senders: int, stage: Stage, targets: list[Task], random: Random) -> None:
+    def __init__(
+        self, number: int, senders: Sequence[int], stage: Stage, targets: list[Task], random: Random, hosts: Sequence[str]
+    ) -> None:
         self.number = number
         self.stage = stage
         self.targets = targets
+        self._sender_nodes = senders
+        self._hosts = hosts
         self.balancer: Balancer | None = None
         self.balance = Balance.even(len(targets))
-        self._senders = senders
+        self._senders = len(senders)
         self._random = random
         self._routers: list[Router] = []
         self._credits: dict[tuple[int, int], int] = {}
@@ -93,8 +97,19 @@ class Edge:
             return LoadAware(tasks, sender, pending)
         if policies.routing == "shortest_delay":
             return ShortestDelay(self.balance.weights, sender, self._senders, pending)
-        rule = Weighted(self.balance.weights, sender) if self.balancer else Shuffle(range(tasks), sender)
+        near = self._near(self._sender_nodes[sender], policies.shuffle)
+        rule = Weighted(self.balance.weights, sender) if self.balancer else Shuffle(near, sender)
         return Detour(rule, tasks, pending) if policies.replay == "adaptive" else rule
+
+    def _near(self, node: int, shuffle: str) -> Sequence[int]:
+        """The tasks an even shuffle deals to: those on the sender's node, else on its host, else all."""
+        everywhere = range(len(self.targets))
+        if shuffle == "even":
+            return everywhere
+        found = [task for task in everywhere if self.targets[task].node == node]
+        if not found and shuffle == "host":
+            found = [task for task in everywhere if self._hosts[self.targets[task].node] == self._hosts[node]]
+        return found or everywhere
 
     def choose(self, sender: int, keys: list[int], origin: Batch) -> list[int]:
         """Ask the sender's rule."""

@@ -110,9 +110,7 @@ class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         known = [paper.id for paper in self.paper]
         for name in papers:
             if name not in known:
-                raise UnknownPaperError(
-                    f"A paper is one of {', '.join(known)}; found {name!r}.", nearest(name, known)
-                )
+                raise UnknownPaperError(f"A paper is one of {', '.join(known)}; found {name!r}.", nearest(name, known))
         if not papers:
             return self
         return Claims(
@@ -154,10 +152,12 @@ def _check(claims: Claims, name: str) -> None:
         twice = next((each for each in ids if ids.count(each) > 1), None)
         if twice is not None:
             raise ClaimsFileError(f"{name}: the {kind} {twice!r} is there twice.", "Give each an id of its own.")
-    for each in (*claims.claim, *claims.plot):
-        if each.paper not in papers:
-            raise ClaimsFileError(f"{name}: {each.id!r} names the paper {each.paper!r}.", nearest(each.paper, papers))
-        Job.parse(each.run)
+    for own, paper, run in [(each.id, each.paper, each.run) for each in claims.claim] + [
+        (each.id, each.paper, each.run) for each in claims.plot
+    ]:
+        if paper not in papers:
+            raise ClaimsFileError(f"{name}: {own!r} names the paper {paper!r}.", nearest(paper, papers))
+        Job.parse(run)
     for claim in claims.claim:
         if claim.theirs == claim.nothing:
             raise ClaimsFileError(

@@ -20,6 +20,8 @@ from .verdict import VERDICTS, Judged, judge
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from typing_extensions import Self
+
     from .claims import Claim
     from .jobs import Job
     from .runner import Outcome
@@ -90,7 +92,7 @@ class Watch:
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._bar = self._progress.add_task("", total=self._all_s, left="")
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _PLAIN_FROM = 1000
 _INDEX = "README.md"
+_READING = (
+    "Ratios below 1 are less than the baseline's; a claim holds when nine tenths of the paper's gain or more are found "
+    "here, and holds but smaller when a tenth is. Bold claims are the paper's headlines."
+)
 
 
 def write_pages(
@@ -49,13 +53,17 @@ def number(value: float | None) -> str:
 
 
 def _page(
-    folder: Path, paper: Paper, claims: Claims, judged: Sequence[Judged], outcomes: Mapping[Job, Outcome], *, quick: bool
+    folder: Path,
+    paper: Paper,
+    claims: Claims,
+    judged: Sequence[Judged],
+    outcomes: Mapping[Job, Outcome],
+    *,
+    quick: bool,
 ) -> str:
     parts = [
         f"# {paper.title}\n\n{paper.about}\n",
-        f"Written by `tailrace papers{' --quick' if quick else ''} --only {paper.id}`. Ratios below 1 are less than the "
-        "baseline's; a claim holds when at least nine tenths of the paper's gain are found here, and holds but smaller "
-        "when a tenth is. Bold claims are the paper's headlines.\n",
+        f"Written by `tailrace papers{' --quick' if quick else ''} --only {paper.id}`. {_READING}\n",
         _table(judged, quick=quick),
         _reasons(judged),
         _figures(folder, paper, claims, outcomes),

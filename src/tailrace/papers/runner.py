@@ -73,9 +73,7 @@ def taken_over(jobs: Sequence[Job], store: Store) -> dict[Job, Outcome]:
             for job, found in kept.items()}  # fmt: skip
 
 
-def _run(
-    job: Job, store: Store, planned_s: float, *, quick: bool, tell: Callable[[Job, float], None]
-) -> Outcome:
+def _run(job: Job, store: Store, planned_s: float, *, quick: bool, tell: Callable[[Job, float], None]) -> Outcome:
     load = machine.sample_load()
     limit_s = max(LIMIT_MIN_S, LIMIT_FACTOR * planned_s)
     with tempfile.TemporaryDirectory(prefix="tailrace-papers-") as folder:
@@ -92,9 +90,7 @@ def _run(
         return Outcome(store.save(job, json.loads(file.read_text(encoding="utf-8")), took_s, load))
 
 
-def _wait(
-    job: Job, command: list[str], output: Any, limit_s: float, tell: Callable[[Job, float], None]
-) -> int | None:
+def _wait(job: Job, command: list[str], output: Any, limit_s: float, tell: Callable[[Job, float], None]) -> int | None:
     """The exit code, or nothing when the time ran out."""
     began_s = time.monotonic()
     # A session of its own: what a bench started is ended with it.

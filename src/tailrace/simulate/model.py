@@ -24,7 +24,7 @@ ROUTINGS = ("even", "latency", "shortest_delay", "load_aware", "load_reports")
 KEYED_ROUTINGS = ("fields", "partial_key")
 INBOXES = ("per_task", "shared")
 REPLAYS = ("off", "adaptive", "blind")
-SHUFFLES = ("even", "node", "host")
+LOCALITIES = ("off", "worker", "node")
 _ONE, _HUNDRED = Fixed(1), Fixed(100)
 
 
@@ -100,8 +100,8 @@ class Policies:
     sending: str = "fifo"
     inbox: str = "per_task"
     replay: str = "off"
-    #: Whom an even shuffle prefers: nobody, tasks of the own node, or also those of the own host.
-    shuffle: str = "even"
+    #: Whether an even shuffle keeps near: ``off``, in the own ``worker``, or there and else on its ``node`` (a host).
+    locality: str = "off"
     auto: bool = False
     gate: GateSettings = field(default_factory=GateSettings)
     timeout: TimeoutSettings = field(default_factory=TimeoutSettings)
@@ -119,7 +119,7 @@ class Policies:
     def __post_init__(self) -> None:
         for name, known in (
             ("routing", ROUTINGS), ("keyed", KEYED_ROUTINGS), ("inbox", INBOXES), ("replay", REPLAYS),
-            ("shuffle", SHUFFLES),
+            ("locality", LOCALITIES),
         ):  # fmt: skip
             if getattr(self, name) not in known:
                 raise ModelError(

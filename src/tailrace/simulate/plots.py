@@ -77,5 +77,7 @@ def _draw_bars(axes: Any, panel: Panel) -> None:
     for index, (name, points) in enumerate(panel.lines.items()):
         offset = (index - (len(panel.lines) - 1) / 2) * width
         axes.bar([x + offset for x, _ in points], [y for _, y in points], width, label=name)
-    axes.set_xticks(range(len(panel.ticks)), panel.ticks, rotation=30 if len(panel.ticks) > _TICKS_FLAT else 0, ha="right")
+    axes.set_xticks(
+        range(len(panel.ticks)), panel.ticks, rotation=30 if len(panel.ticks) > _TICKS_FLAT else 0, ha="right"
+    )
     axes.tick_params(axis="x", labelsize=7)

@@ -1,4 +1,4 @@
-"""Sums runs of several seeds up: median figures of an arm, and its median ratios to the others, paired by seed. Pure."""
+"""Sums up runs of several seeds: median figures of an arm, and median ratios to others, paired by seed. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def ratios_to(
         if baseline == arm or baseline not in figures:
             continue
         base = figures[baseline]
-        names = [name for name in ours[0] if all(name in each for each in ours) and all(each.get(name) for each in base)]
+        names = [
+            name for name in ours[0] if all(name in each for each in ours) and all(each.get(name) for each in base)
+        ]
         found[baseline] = {
             name: statistics.median(own[name] / other[name] for own, other in zip(ours, base, strict=True))
             for name in names

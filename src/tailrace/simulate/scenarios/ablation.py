@@ -30,13 +30,14 @@ _TASKS = 10
 _WORDS_MAX = 8
 _WORD_BYTES = 50
 _USE = 0.75
+_LINK_USE = 0.5
 
 
 def word_count(sentences_per_s: float = 1200.0) -> Model:
     """Two tasks of each operator on every node."""
     stalls = Stalls(Exponential(5000.0), Uniform(20.0, 100.0))
     words_per_s = sentences_per_s * (1 + _WORDS_MAX) / 2
-    link = words_per_s / 5 * _WORD_BYTES / _USE
+    link = words_per_s / 5 * _WORD_BYTES / _LINK_USE
     nodes = tuple(
         Node(speed=speed, delay_us=100.0, stalls=stalls, link_bytes_per_s=link) for speed in (0.5, 0.5, 1, 1, 1)
     )

@@ -94,7 +94,9 @@ def play(
     random = Random(f"{seed}/lever")  # noqa: S311 - a simulation
     rival = RIVALS[arm]() if isinstance(arm, str) else Rival()
     memory = Memory()
-    jobs, late, local = [], [], []
+    jobs: list[float] = []
+    late: list[float] = []
+    local: list[float] = []
     busy_ms = free_ms = 0.0
     scale = interval_ms / INTERVAL_MS
     for index in range(batches):
@@ -157,35 +159,46 @@ def arms_of(names: Sequence[str]) -> dict[str, str | Plan]:
     return {name: value for name, value in {**every, **PLANS, **PARTS}.items() if name in names}
 
 
+@dataclass(frozen=True)
+class Study:
+    """One case: its arms, its workload and its nodes."""
+
+    case: str
+    arms: Sequence[str]
+    shape: Shape
+    nodes: int = 16
+    yarn: bool = False
+    interval_ms: float = INTERVAL_MS
+
+    def speeds(self, seed: int) -> Callable[[int], tuple[float, ...]]:
+        """The nodes' speeds in each batch."""
+        return shared(self.nodes, seed) if self.yarn else two_types(self.nodes)
+
+
 def lever(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
     """Completion time of eight workloads on 16 nodes, of word count on 16 to 64 and under YARN; bursts and parts."""
     batches = 30 if quick else 120
     every = (*RIVALS, *PLANS)
-    plan: list[tuple[str, Sequence[str], Shape, Callable[[int], Callable[[int], tuple[float, ...]]], float]] = [
-        (name, every, shape, lambda _: two_types(16), INTERVAL_MS) for name, shape in SHAPES.items()
-    ]
     count = SHAPES["wordcount"]
+    plan = [Study(name, every, shape) for name, shape in SHAPES.items()]
+    plan += [Study(f"wordcount,nodes={nodes}", every, count, nodes=nodes) for nodes in (32, 64)]
+    plan += [Study(f"{name},yarn", every, SHAPES[name], yarn=True) for name in ("wordcount", "ysb")]
+    plan.append(Study("parts", ("default", *PARTS), count))
     plan += [
-        (f"wordcount,nodes={nodes}", every, count, lambda _, nodes=nodes: two_types(nodes), INTERVAL_MS)
-        for nodes in (32, 64)
-    ]
-    plan += [
-        (f"{name},yarn", every, SHAPES[name], lambda seed: shared(16, seed), INTERVAL_MS)
-        for name in ("wordcount", "ysb")
-    ]
-    plan.append(("parts", ("default", *PARTS), count, lambda _: two_types(16), INTERVAL_MS))
-    plan += [
-        (f"interval={seconds:g}s", ("default", "lever"), count, lambda _: two_types(16), seconds * 1000)
+        Study(f"interval={seconds:g}s", ("default", "lever"), count, interval_ms=seconds * 1000)
         for seconds in (0.25, 0.5, 2.0, 10.0)
     ]
     rows: list[Row] = []
-    for done, (case, names, shape, speeds, interval_ms) in enumerate(plan):
-        progress(case, done / (len(plan) + 1))
+    for done, study in enumerate(plan):
+        progress(study.case, done / (len(plan) + 1))
         found = {
-            name: [play(arm, shape, speeds(seed), batches, seed, interval_ms) for seed in range(1, seeds + 1)]
-            for name, arm in arms_of(names).items()
+            name: [
+                play(arm, study.shape, study.speeds(seed), batches, seed, study.interval_ms)
+                for seed in range(1, seeds + 1)
+            ]
+            for name, arm in arms_of(study.arms).items()
         }
-        rows += _rows(case, found)
+        rows += _rows(study.case, found)
     bursts, curves = _bursts(seeds)
     rows += bursts
     columns = ("job_ms", "latency_ms", "local_share", "cpu_use", "batches_to_settle")
@@ -247,7 +260,9 @@ def _per_workload(rows: Sequence[Row]) -> Panel:
 
 
 def _parts(rows: Sequence[Row]) -> list[Panel]:
-    gains = [(float(number), row.figures["gain_median"]) for number, row in enumerate(r for r in rows if r.case == "parts")]
+    gains = [
+        (float(number), row.figures["gain_median"]) for number, row in enumerate(r for r in rows if r.case == "parts")
+    ]
     ticks = tuple(row.arm for row in rows if row.case == "parts")
     curve = [
         (float(row.case.removeprefix("interval=").removesuffix("s")), row.ratios["default"]["job_ms"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace.placement.model import Stream
 from tailrace.placement.traffic import Operator, expand
 
 from ..distributions import Chance, Exponential, Fixed
@@ -17,7 +16,7 @@ from ..model import Model, Node, Source, Stage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.placement.model import Assignment, TaskGraph
+    from tailrace.placement.model import Assignment, Stream, TaskGraph
     from tailrace.placement.model import Node as Host
 
     from ..distributions import Distribution

@@ -32,10 +32,10 @@ DEPLOYMENTS = {
     "2N4W": "2x2", "1N1W": "1x1",
 }  # fmt: skip
 ARMS = {
-    "jstorm": ("round_robin", "even", TABLE_1),
-    "ring": ("round_robin", "even", RING),
-    "ring,turbostream": ("turbostream", "even", RING),
-    "ring,turbostream,local": ("turbostream", "host", RING),
+    "jstorm": ("round_robin", "off", TABLE_1),
+    "ring": ("round_robin", "off", RING),
+    "ring,turbostream": ("turbostream", "off", RING),
+    "ring,turbostream,local": ("turbostream", "node", RING),
 }
 _SERVICE_US = 20.0
 
@@ -57,19 +57,19 @@ def turbostream(*, quick: bool, seeds: int, progress: Callable[[str, float], Non
     """Mean latency by deployment: sockets, the ring, the ring with placement, and with a node-local shuffle besides."""
     tuples = 2000 if quick else 10_000
     plan = [(sol(), name) for name in ("8N8W", "4N8W", "2N8W", "1N4W", "1N2W", "2N2W", "1N1W")]
-    plan += [(throughput_test(), name) for name in ("4N4W", "2N2W", "2N4W", "1N2W", "1N4W")]
+    plan += [(throughput_test(), name) for name in ("4N4W", "2N2W", "2N4W", "1N2W", "1N4W", "4N8W", "2N8W")]
     rows: list[Row] = []
     for done, (drawn, deployment) in enumerate(plan):
         progress(f"{drawn.name} {deployment}", done / len(plan))
         hosts = parse_nodes(DEPLOYMENTS[deployment])
         found = {}
-        for arm, (policy, shuffle, hops) in ARMS.items():
+        for arm, (policy, locality, hops) in ARMS.items():
             assignment = by_name(policy).place(drawn.graph, hosts)
             model = model_of(drawn, hosts, assignment, hops)
             seconds = tuples / drawn.operators[0].rate_tps
             share = account(drawn.graph, hosts, assignment).total.intra_node_share
             found[arm] = [
-                {"mean_ms": Engine(model, Policies(shuffle=shuffle), seed).run(seconds).mean_ms, "intra_share": share}
+                {"mean_ms": Engine(model, Policies(locality=locality), seed).run(seconds).mean_ms, "intra_share": share}
                 for seed in range(1, seeds + 1)
             ]
         case = f"{drawn.name},{deployment}"
@@ -81,7 +81,11 @@ def turbostream(*, quick: bool, seeds: int, progress: Callable[[str, float], Non
 def _bars(rows: Sequence[Row], name: str) -> Panel:
     cases = list(dict.fromkeys(row.case for row in rows if row.case.startswith(f"{name},")))
     lines = {
-        arm: [(float(cases.index(row.case)), row.figures["mean_ms"]) for row in rows if row.case in cases and row.arm == arm]
+        arm: [
+            (float(cases.index(row.case)), row.figures["mean_ms"])
+            for row in rows
+            if row.case in cases and row.arm == arm
+        ]
         for arm in ARMS
     }
     ticks = tuple(case.rpartition(",")[2] for case in cases)

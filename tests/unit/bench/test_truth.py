@@ -1,11 +1,11 @@
-"""The simulated side of ``tailrace bench truth`` and how both sides are held against each other."""
+"""The simulated side of ``tailrace.bench.tails.truth`` and how both sides are held against each other."""
 
 from __future__ import annotations
 
 import pytest
 
 from tailrace.bench.tails.arms import Measured, Times
-from tailrace.bench.truth import SCENARIOS, Costs, compared, model_of, predict
+from tailrace.bench.tails.truth import SCENARIOS, Costs, compared, model_of, predict
 from tailrace.metrics.histogram import Histogram
 from tailrace.simulate.engine import run
 from tailrace.simulate.model import Policies

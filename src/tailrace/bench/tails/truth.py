@@ -12,24 +12,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tailrace.bench.rows import make_row
 from tailrace.config import Policy, Settings
 from tailrace.simulate.distributions import Exponential, Plus, Uniform
 from tailrace.simulate.engine import Engine
 from tailrace.simulate.model import Model, Node, Policies, Source, Stage, Stalls
 
-from tailrace.bench.rows import make_row
 from .arms import WORKERS, Case, Times, run_case, stage_of
 from .flows import Service, chain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tailrace.bench.pace import Pace
+    from tailrace.bench.rows import Row
     from tailrace.simulate.results import Result
     from tailrace.testing.chaos import Knobs
     from tailrace.topology.graph import Topology
 
-    from tailrace.bench.pace import Pace
-    from tailrace.bench.rows import Row
     from .arms import Measured
     from .arms import Stage as Host
 

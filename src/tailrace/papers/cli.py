@@ -50,7 +50,7 @@ def papers(
                 quick=quick, fresh=fresh, tell=watch.tell,
             )  # fmt: skip
     judged = [judge_one(claim, outcomes) for claim in claims.claim]
-    written = write_pages(out, claims, judged, outcomes, quick=quick)
+    written = write_pages(out, claims, judged, outcomes, quick=quick, whole=not only)
     show(console, judged)
     console.print(f"Written: {', '.join(str(file) for file in written)}", highlight=False)
 

@@ -28,9 +28,9 @@ _READING = (
 
 
 def write_pages(
-    folder: Path, claims: Claims, judged: Sequence[Judged], outcomes: Mapping[Job, Outcome], *, quick: bool
+    folder: Path, claims: Claims, judged: Sequence[Judged], outcomes: Mapping[Job, Outcome], *, quick: bool, whole: bool
 ) -> list[Path]:
-    """Write all pages and plots; gives the pages."""
+    """Write all pages and plots, and a summary if these are the whole of the papers; gives the pages."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for paper in claims.paper:
@@ -38,7 +38,7 @@ def write_pages(
         page = folder / f"{paper.id}.md"
         page.write_text(_page(folder, paper, claims, own, outcomes, quick=quick), encoding="utf-8")
         written.append(page)
-    if (folder / "raw").is_dir() and all((folder / f"{paper.id}.md").exists() for paper in claims.paper):
+    if whole:
         index = folder / _INDEX
         index.write_text(_summary(claims, judged, quick=quick), encoding="utf-8")
         written.append(index)
@@ -63,13 +63,17 @@ def _page(
 ) -> str:
     parts = [
         f"# {paper.title}\n\n{paper.about}\n",
-        f"Written by `tailrace papers{' --quick' if quick else ''} --only {paper.id}`. {_READING}\n",
+        f"Written by {_command(paper.id, quick=quick)}. {_READING}\n",
         _table(judged, quick=quick),
         _reasons(judged),
         _figures(folder, paper, claims, outcomes),
         _foot(judged, outcomes, quick=quick),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _command(only: str = "", *, quick: bool) -> str:
+    return f"`tailrace papers{' --quick' if quick else ''}{f' --only {only}' if only else ''}`"
 
 
 def _table(judged: Sequence[Judged], *, quick: bool) -> str:
@@ -152,7 +156,7 @@ def _foot(judged: Sequence[Judged], outcomes: Mapping[Job, Outcome], *, quick: b
 def _summary(claims: Claims, judged: Sequence[Judged], *, quick: bool) -> str:
     lines = [
         "# What the papers claim, and what holds here\n",
-        f"One row per page; `tailrace papers{' --quick' if quick else ''}` writes them all.\n",
+        f"{_command(quick=quick)} runs every claim of [claims.toml](../claims.toml) and writes these pages. {_READING}\n",
         f"| paper | {' | '.join(VERDICTS)} | its headline here |",
         "|---|" + "---|" * (len(VERDICTS) + 1),
     ]

@@ -156,7 +156,7 @@ def _foot(judged: Sequence[Judged], outcomes: Mapping[Job, Outcome], *, quick: b
 def _summary(claims: Claims, judged: Sequence[Judged], *, quick: bool) -> str:
     lines = [
         "# What the papers claim, and what holds here\n",
-        f"{_command(quick=quick)} runs every claim of [claims.toml](../claims.toml) and writes these pages. {_READING}\n",
+        f"{_command(quick=quick)} runs every claim of [claims.toml](../claims.toml) and writes these. {_READING}\n",
         f"| paper | {' | '.join(VERDICTS)} | its headline here |",
         "|---|" + "---|" * (len(VERDICTS) + 1),
     ]

@@ -14,10 +14,10 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test lint bench stress clean java moved
+.PHONY: help setup demo test lint bench bench-check stress clean java moved
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## virtual environment in .venv, dependencies, native build
 	@.ci/machine ring $(BIN)/python
@@ -38,6 +38,9 @@ lint: $(STAMP) ## ruff, mypy --strict and the import rules
 
 bench: java $(STAMP) ## one benchmark against its baselines: make bench BENCH=wordcount
 	$(BIN)/tailrace bench $(BENCH) --quick
+
+bench-check: java $(STAMP) ## a few quick benches: has a ratio fallen by over 20 % against benchmarks/baseline?
+	$(BIN)/tailrace bench-check
 
 stress: $(STAMP) ## the ring under full load, sanitizers, 1,000 kills and an exhaustive search; about 10 minutes
 	$(BIN)/python -m tests.stress.ring_stress

@@ -122,6 +122,22 @@ def simulate(ctx: typer.Context) -> None:
 
 
 @app.command(context_settings=_HANDED_OVER)
+def papers(ctx: typer.Context) -> None:
+    """Run what the papers claim, and write a page with verdicts for each."""
+    from tailrace.papers.cli import papers as run_claims  # noqa: PLC0415
+
+    _hand_over("papers", run_claims, ctx.args)
+
+
+@app.command("bench-check", context_settings=_HANDED_OVER)
+def bench_check(ctx: typer.Context) -> None:
+    """Compare the ratios of a few quick benches with those of an earlier commit."""
+    from tailrace.papers.watch import bench_check as compare  # noqa: PLC0415
+
+    _hand_over("bench-check", compare, ctx.args)
+
+
+@app.command(context_settings=_HANDED_OVER)
 def lever(ctx: typer.Context) -> None:
     """Look into Structured Streaming queries: who straggles, and why."""
     from tailrace.lever.cli import app as lever_app  # noqa: PLC0415

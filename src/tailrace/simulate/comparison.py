@@ -6,11 +6,11 @@ given, as benches do it.
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .engine import Engine
+from .summary import medians, ratios_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot: lines by name over an axis."""
+    """One plot: lines by name over an axis; with ``ticks``, groups of bars, x being the number of the tick."""
 
     title: str
     x_label: str
@@ -47,6 +47,7 @@ class Panel:
     lines: dict[str, list[tuple[float, float]]]
     log_x: bool = False
     log_y: bool = False
+    ticks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,20 +107,9 @@ def compare(
 
 
 def _row(case: str, arm: str, results: Mapping[str, Sequence[Result]], baselines: tuple[str, ...]) -> Row:
-    figures = [result.figures() for result in results[arm]]
-    names = [name for name in figures[0] if all(name in each for each in figures)]
-    found = {name: statistics.median(each[name] for each in figures) for name in names}
-    ratios = {}
-    for baseline in baselines:
-        if baseline in results and baseline != arm:
-            base = [result.figures() for result in results[baseline]]
-            ratios[baseline] = {
-                name: statistics.median(ours[name] / theirs[name] for ours, theirs in zip(figures, base, strict=True))
-                for name in names
-                if all(each.get(name) for each in base)
-            }
+    figures = {name: [result.figures() for result in runs] for name, runs in results.items()}
     notes = tuple(f"at {second:.0f} s {text}" for second, text in results[arm][0].switches)
-    return Row(case, arm, found, ratios, notes)
+    return Row(case, arm, medians(figures[arm]), ratios_to(figures, arm, baselines), notes)
 
 
 def _panels(case: str, results: Mapping[str, Sequence[Result]]) -> list[Panel]:

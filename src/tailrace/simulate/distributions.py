@@ -79,6 +79,18 @@ class LogNormal:
 
 
 @dataclass(frozen=True)
+class Plus:
+    """Another distribution and something that always comes on top."""
+
+    inner: Distribution
+    more: float
+
+    def draw(self, random: Random) -> float:
+        """Draw from the other and add."""
+        return self.inner.draw(random) + self.more
+
+
+@dataclass(frozen=True)
 class Zipf:
     """Ranks 0 .. size-1 with probability proportional to 1 / (rank+1)^skew, by inverting the continuous law."""
 

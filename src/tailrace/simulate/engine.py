@@ -13,6 +13,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tailrace.batch import Batch, mix, numbers
+from tailrace.config import Settings
+from tailrace.routing.near import NearEdge, near_rows
 from tailrace.sending.registry import gate_by_name
 
 from .agenda import Agenda
@@ -27,6 +29,8 @@ from .tasks import Group, Item, Task
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tailrace.routing.near import Row
+
     from .model import Model, Policies, Stage
     from .tasks import Attempt
 
@@ -36,6 +40,7 @@ _NS_PER_MS = 1e6
 #: What is open when the sources end may take this many times as long again.
 _DRAIN = 20
 _TIMELINE_POINTS = 2000
+_NO_HEADS = numbers()
 
 
 class Engine:
@@ -51,14 +56,14 @@ class Engine:
         self._edges: dict[str, list[Edge]] = {"source": []}
         self._uplinks: dict[int, Uplink] = {}
         self._outboxes: dict[tuple[int, int, int], int] = {}
+        self._source_nodes = model.place(model.source.nodes, model.source.tasks)
         self._make_stages()
         self._make_edges()
         self.sources = [
             SourceTask(model.source, index, self.agenda, self._random(f"source-{index}"), self._send_root)
             for index in range(model.source.tasks)
         ]
-        self._source_nodes = model.place(model.source.nodes, model.source.tasks)
-        self._delays_ns = [round(node.delay_us * _NS_PER_US) for node in model.nodes]
+        self._ways = Ways(model)
         for number, node in enumerate(model.nodes):
             if node.link_bytes_per_s is not None:
                 gate = gate_by_name(policies.sending, policies.gate)
@@ -99,12 +104,29 @@ class Engine:
 
     def _apply(self, policies: Policies) -> None:
         self.policies = policies
+        near = self._near(policies)
         for edge in self._all_edges:
-            edge.apply(policies)
+            edge.apply(policies, near.get(edge.number))
         for group in self._groups:
             group.share(policies.inbox == "shared" and group.tasks[0].stage.grouping in {"shuffle", "random"})
         for source in self.sources:
             source.apply(policies)
+
+    def _near(self, policies: Policies) -> dict[int, list[Row]]:
+        """The shares of edges that keep near, as workers of the runtime take them."""
+        if policies.locality == "off":
+            return {}
+        hosts = {name: number for number, name in enumerate(dict.fromkeys(self.model.hosts))}
+        numbers_of = {name: number for number, name in enumerate(["source", *self._tasks])}
+        nodes = [self._source_nodes, *([task.node for task in tasks] for tasks in self._tasks.values())]
+        places = [[(hosts[self.model.hosts[node]], node) for node in each] for each in nodes]
+        adaptive = policies.replay == "adaptive"
+        edges = [
+            NearEdge(edge.number, numbers_of[upstream], numbers_of[edge.stage.name], edge.rule(adaptive=adaptive))
+            for upstream, edges in self._edges.items()
+            for edge in edges
+        ]
+        return near_rows(places, edges, policies.locality, Settings.local_skew_max)
 
     def _switch(self, names: dict[str, str]) -> None:
         """Change over at run time, as auto asks for."""
@@ -141,17 +163,21 @@ class Engine:
         self, edge: Edge, sender: int, node: int, attempt: Attempt, lineage: int, keys: list[int], size: int
     ) -> None:
         count = len(keys)
-        origin = Batch(keys, [count], numbers((attempt.root.id, attempt.incarnation, lineage)))
+        heads = numbers((attempt.root.id, attempt.incarnation, lineage)) if edge.wants_heads else _NO_HEADS
         attempt.pending += count
-        for index, (key, dest) in enumerate(zip(keys, edge.choose(sender, keys, origin), strict=True)):
-            item = Item(attempt, edge, sender, dest, mix(lineage, edge.number << 16 | index), key, size)
-            task = item.task
-            if task.node == node:
-                task.group.arrive(item)
-            elif node in self._uplinks:
+        tag = edge.number << 16
+        for key, dest in zip(keys, edge.choose(sender, keys, Batch(keys, [count], heads)), strict=True):
+            item = Item(attempt, edge, sender, dest, mix(lineage, tag), key, size)
+            tag += 1
+            to = item.task.node
+            if to != node and node in self._uplinks and not self._ways.near(node, to):
                 self._uplinks[node].put(self._outbox(node, edge, sender, dest), item)
+                continue
+            delay_ns = self._ways.delay_ns(node, to)
+            if delay_ns:
+                self.agenda.at(self.agenda.now_ns + delay_ns, _arrive, item)
             else:
-                self.agenda.at(self.agenda.now_ns + self._delays_ns[node], _arrive, item)
+                item.task.group.arrive(item)
 
     def _outbox(self, node: int, edge: Edge, sender: int, dest: int) -> int:
         key = (edge.number, sender, dest if self.model.outbox_per == "destination" else -1)
@@ -219,6 +245,27 @@ class Engine:
         done = sum(task.done for task in tasks)
         wait_ms = sum(task.waited_ns for task in tasks) / max(1, done) / _NS_PER_MS
         return StageResult(stage.name, done, wait_ms, sum(task.busy_ns for task in tasks) / len(tasks) / seconds / 1e9)
+
+
+class Ways:
+    """How long a tuple is under way between two nodes: by whether they are one, on one host, or far."""
+
+    def __init__(self, model: Model) -> None:
+        self._hosts = model.hosts
+        self._some_near = len(set(model.hosts)) < len(model.hosts)
+        self._far_ns = [round(node.delay_us * _NS_PER_US) for node in model.nodes]
+        self._near_ns = [round(node.near_us * _NS_PER_US) for node in model.nodes]
+        self._own_ns = [round(node.own_us * _NS_PER_US) for node in model.nodes]
+
+    def near(self, node: int, to: int) -> bool:
+        """Whether two nodes share a host."""
+        return self._some_near and self._hosts[node] == self._hosts[to]
+
+    def delay_ns(self, node: int, to: int) -> int:
+        """From one node to another."""
+        if node == to:
+            return self._own_ns[node]
+        return self._near_ns[node] if self.near(node, to) else self._far_ns[node]
 
 
 @contextlib.contextmanager

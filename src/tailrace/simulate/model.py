@@ -1,7 +1,7 @@
 """What is simulated, as plain data: nodes, links, a source, stages, and the policies at each step of a tuple's way.
 
 Scenarios build these, ``engine`` reads them. A node stands for one worker; its tasks work side by side, as tasks that
-wait (a timed wait, a remote call) do in the runtime.
+wait (a timed wait, a remote call) do in the runtime. Where several workers share a machine, ``host`` says so.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ ROUTINGS = ("even", "latency", "shortest_delay", "load_aware", "load_reports")
 KEYED_ROUTINGS = ("fields", "partial_key")
 INBOXES = ("per_task", "shared")
 REPLAYS = ("off", "adaptive", "blind")
+LOCALITIES = ("off", "worker", "node")
 _ONE, _HUNDRED = Fixed(1), Fixed(100)
 
 
@@ -52,12 +53,17 @@ class Node:
     phases: tuple[Phase, ...] = ()
     stalls: Stalls | None = None
     link_bytes_per_s: float | None = None
+    #: To a node of another host, to one of the same host, and to another task of this node.
     delay_us: float = 0.0
+    near_us: float = 0.0
+    own_us: float = 0.0
+    #: The machine it is on; left out, it has one of its own.
+    host: str = ""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where roots come from: tasks, rate of each, how they arrive."""
+    """Where roots come from: tasks, rate of each, how they arrive; in a phase the rate is that factor of it."""
 
     tasks: int
     rate_per_s: float
@@ -65,6 +71,7 @@ class Source:
     bytes: Distribution = _HUNDRED
     #: Node of each task; left out, tasks are dealt to the nodes in turn.
     nodes: tuple[int, ...] = ()
+    phases: tuple[Phase, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,8 @@ class Policies:
     sending: str = "fifo"
     inbox: str = "per_task"
     replay: str = "off"
+    #: Whether an even shuffle keeps near: ``off``, in the own ``worker``, or there and else on its ``node`` (a host).
+    locality: str = "off"
     auto: bool = False
     gate: GateSettings = field(default_factory=GateSettings)
     timeout: TimeoutSettings = field(default_factory=TimeoutSettings)
@@ -109,7 +118,8 @@ class Policies:
 
     def __post_init__(self) -> None:
         for name, known in (
-            ("routing", ROUTINGS), ("keyed", KEYED_ROUTINGS), ("inbox", INBOXES), ("replay", REPLAYS)
+            ("routing", ROUTINGS), ("keyed", KEYED_ROUTINGS), ("inbox", INBOXES), ("replay", REPLAYS),
+            ("locality", LOCALITIES),
         ):  # fmt: skip
             if getattr(self, name) not in known:
                 raise ModelError(
@@ -142,6 +152,11 @@ class Model:
             raise ModelError(
                 f"Arrivals are {' or '.join(ARRIVALS)}; found {self.source.arrivals!r}.", "Change the source."
             )
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The host of each node."""
+        return tuple(node.host or f"of node {number}" for number, node in enumerate(self.nodes))
 
     def place(self, nodes: tuple[int, ...], tasks: int) -> tuple[int, ...]:
         """The node of each task: as given, else in turn."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import PlotsMissingError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from .comparison import Panel, Report
@@ -15,19 +16,25 @@ if TYPE_CHECKING:
 _PANEL_IN = (5.2, 3.4)
 _COLUMNS = 3
 _MARKERS = "osv^Dx+*"
+_BARS_WIDTH = 0.8
+_TICKS_FLAT = 4
 
 
 def draw(report: Report, file: Path, commit: str | None) -> None:
-    """Write all panels; the commit stands below. White ground, so that it reads on light and dark pages."""
+    """Write all panels of a report; the commit stands below."""
+    if not report.panels:
+        raise PlotsMissingError(f"Scenario {report.scenario!r} has nothing to draw.", "Leave --plot out.")
+    draw_panels(report.panels, file, f"tailrace simulate {report.scenario}, commit {commit or 'unknown'}")
+
+
+def draw_panels(panels: Sequence[Panel], file: Path, below: str) -> None:
+    """Write panels into one figure. White ground, so that it reads on light and dark pages."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
         raise PlotsMissingError(
             "Plots need matplotlib, which is not installed.", "pip install 'tailrace[bench]', or leave --plot out."
         ) from error
-    panels = report.panels
-    if not panels:
-        raise PlotsMissingError(f"Scenario {report.scenario!r} has nothing to draw.", "Leave --plot out.")
     columns = min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = Figure(figsize=(_PANEL_IN[0] * columns, _PANEL_IN[1] * rows + 0.3), layout="constrained", facecolor="w")
@@ -35,19 +42,16 @@ def draw(report: Report, file: Path, commit: str | None) -> None:
         _draw_panel(axes, panel)
     for axes in list(figure.axes)[len(panels) :]:
         axes.set_visible(False)
-    figure.supxlabel(f"tailrace simulate {report.scenario}, commit {commit or 'unknown'}", fontsize=8, color="0.4")
+    figure.supxlabel(below, fontsize=8, color="0.4")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
 def _draw_panel(axes: Any, panel: Panel) -> None:
-    for index, (name, points) in enumerate(panel.lines.items()):
-        if points:
-            marker = _MARKERS[index % len(_MARKERS)]
-            every = max(1, len(points) // 8)
-            axes.plot(
-                *zip(*points, strict=True), marker=marker, markevery=every, markersize=4, linewidth=1.2, label=name
-            )
+    if panel.ticks:
+        _draw_bars(axes, panel)
+    else:
+        _draw_lines(axes, panel)
     axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label.replace("_", " "))
     if panel.log_x:
         axes.set_xscale("log")
@@ -56,3 +60,24 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     axes.grid(visible=True, alpha=0.3)
     if any(panel.lines.values()):
         axes.legend(fontsize=7)
+
+
+def _draw_lines(axes: Any, panel: Panel) -> None:
+    for index, (name, points) in enumerate(panel.lines.items()):
+        if points:
+            marker = _MARKERS[index % len(_MARKERS)]
+            every = max(1, len(points) // 8)
+            axes.plot(
+                *zip(*points, strict=True), marker=marker, markevery=every, markersize=4, linewidth=1.2, label=name
+            )
+
+
+def _draw_bars(axes: Any, panel: Panel) -> None:
+    width = _BARS_WIDTH / max(1, len(panel.lines))
+    for index, (name, points) in enumerate(panel.lines.items()):
+        offset = (index - (len(panel.lines) - 1) / 2) * width
+        axes.bar([x + offset for x, _ in points], [y for _, y in points], width, label=name)
+    axes.set_xticks(
+        range(len(panel.ticks)), panel.ticks, rotation=30 if len(panel.ticks) > _TICKS_FLAT else 0, ha="right"
+    )
+    axes.tick_params(axis="x", labelsize=7)

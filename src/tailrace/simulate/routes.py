@@ -16,7 +16,7 @@ from tailrace.routing.load_aware import LoadAware
 from tailrace.routing.partial_key import PartialKey
 from tailrace.routing.shortest_delay import RateEstimator, ShortestDelay
 from tailrace.routing.shuffle import Shuffle
-from tailrace.routing.weighted import Weighted
+from tailrace.routing.weighted import Weighted, ring_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from tailrace.batch import Batch
     from tailrace.routing import Router
     from tailrace.routing.balance import Balancer, TaskView
+    from tailrace.routing.near import Row, Rule
 
     from .model import Policies, Stage
     from .tasks import Task
 
 KEY_GROUPS = 1024
 BALANCERS: dict[str, Balancer] = {"latency": LatencyBalancer(), "shortest_delay": RateEstimator()}
+
+#: Rules that never look at heads: others keep the values of a head together.
+_HEADLESS = (Shuffle, Fields)
 
 
 class RandomShuffle:
@@ -57,6 +61,7 @@ class Edge:
         self.stage = stage
         self.targets = targets
         self.balancer: Balancer | None = None
+        self._near: Sequence[Row] | None = None
         self.balance = Balance.even(len(targets))
         self._senders = senders
         self._random = random
@@ -64,11 +69,14 @@ class Edge:
         self._credits: dict[tuple[int, int], int] = {}
         #: What is under way, by sender and task, where rules may change at run time: the next one must know.
         self._pending: list[list[int]] | None = None
+        #: Whether the senders' rule looks at root, incarnation or lineage; making them up for nothing takes time.
+        self.wants_heads = True
         #: Whether the senders' rule wants to know what is finished.
         self.credited = False
 
-    def apply(self, policies: Policies) -> None:
-        """Take the rules of new policies; shares begin anew."""
+    def apply(self, policies: Policies, near: Sequence[Row] | None = None) -> None:
+        """Take the rules of new policies; shares begin anew. ``near`` are the shares of one that keeps near."""
+        self._near = near
         if policies.auto and self._pending is None:
             self._pending = [[0] * len(self.targets) for _ in range(self._senders)]
         self.balance = Balance.even(len(self.targets))
@@ -79,6 +87,7 @@ class Edge:
         )
         self._credits.clear()
         self._routers = [self._router(sender, policies) for sender in range(self._senders)]
+        self.wants_heads = not isinstance(self._routers[0], _HEADLESS)
 
     def _router(self, sender: int, policies: Policies) -> Router:
         tasks, grouping = len(self.targets), self.stage.grouping
@@ -93,8 +102,15 @@ class Edge:
             return LoadAware(tasks, sender, pending)
         if policies.routing == "shortest_delay":
             return ShortestDelay(self.balance.weights, sender, self._senders, pending)
-        rule = Weighted(self.balance.weights, sender) if self.balancer else Shuffle(range(tasks), sender)
+        ring = ring_of(self._near[sender]) if self._near else range(tasks)
+        rule = Weighted(self.balance.weights, sender) if self.balancer else Shuffle(ring, sender)
         return Detour(rule, tasks, pending) if policies.replay == "adaptive" else rule
+
+    def rule(self, *, adaptive: bool) -> Rule:
+        """What node-local shuffle has to know of this edge."""
+        if self.stage.grouping != "shuffle":
+            return "root" if self.stage.grouping == "by_root" else "spread"
+        return "detour" if adaptive else "free"
 
     def choose(self, sender: int, keys: list[int], origin: Batch) -> list[int]:
         """Ask the sender's rule."""

@@ -55,6 +55,7 @@ class SourceTask:
         self._send = send
         self._gap_ns = _NS_PER_S / source.rate_per_s
         self._due_ns = self._gap_ns * (index + 1) / source.tasks if source.arrivals == "periodic" else 0.0
+        self._phases = [(each.from_s * _NS_PER_S, each.to_s * _NS_PER_S, each.factor) for each in source.phases]
         self._end_ns = 0
         self._open: dict[int, Root] = {}
         self._policies: Policies
@@ -82,11 +83,19 @@ class SourceTask:
 
     def _schedule(self) -> None:
         if self._source.arrivals == "poisson":
-            self._due_ns += self._random.expovariate(1.0) * self._gap_ns
+            self._due_ns += self._random.expovariate(1.0) * self._gap_now_ns()
         if self._due_ns < self._end_ns:
             self._agenda.at(round(self._due_ns), self._emit)
         if self._source.arrivals == "periodic":
-            self._due_ns += self._gap_ns
+            self._due_ns += self._gap_now_ns()
+
+    def _gap_now_ns(self) -> float:
+        """Between two roots at the rate that holds when the last one was due."""
+        gap_ns = self._gap_ns
+        for from_ns, to_ns, factor in self._phases:
+            if from_ns <= self._due_ns < to_ns:
+                gap_ns /= factor
+        return gap_ns
 
     def _emit(self, _: None) -> None:
         self.emitted += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from tailrace.errors import nearest
 
 from ..errors import UnknownScenarioError
-from . import checks, du_gupta, hone
+from . import ablation, checks, du_gupta, hone, lever, stromax, turbostream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +33,10 @@ SCENARIOS: dict[str, Scenario] = {
     "balance": du_gupta.balance,
     "timeout": du_gupta.timeout,
     "auto": du_gupta.auto,
+    "lever": lever.lever,
+    "stromax": stromax.stromax,
+    "turbostream": turbostream.turbostream,
+    "ablation": ablation.ablation,
     "large": checks.large,
 }
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..comparison import Panel, Report, Row
 from ..distributions import Exponential
 from ..engine import Engine
-from ..model import Model, Node, Policies, Source, Stage
+from ..model import Model, Node, Phase, Policies, Source, Stage
 from ..theory import mean_wait_s
 from .topologies import US_PER_S, even_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 SERVERS = (1, 2, 5, 10, 20)
 USES = (0.5, 0.7, 0.8, 0.9)
@@ -55,21 +56,33 @@ def mmc(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> R
 
 
 def large(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
-    """1,000 nodes, 10,000 tasks and 20 million tuple-hops (quick: a fiftieth of the hops), and how long that takes."""
+    """1,000 nodes, 10,000 tasks, 20 million tuple-hops (quick: a fiftieth) while load and speeds change."""
     del seeds
-    hops, operators, tasks = (400_000 if quick else 20_000_000), 9, 1000
+    hops, operators, tasks, rate = (400_000 if quick else 20_200_000), 9, 1000, 250.0
+    seconds = hops / operators / (rate * tasks)
     names = [f"operator{index}" for index in range(operators)]
     stages = tuple(
         Stage(name, tasks, Exponential(2000.0), (names[index - 1] if index else "source",))
         for index, name in enumerate(names)
     )
-    rate = 250.0
-    model = Model(even_nodes(1000), Source(1000, rate), stages)
+    # A third of the time less comes, a third of it more; from half time on every tenth node is slower by a third.
+    load = (Phase(0.0, seconds / 3, 0.6), Phase(seconds / 3, 2 * seconds / 3, 1.4))
+    slower = (Phase(seconds / 2, seconds, 2 / 3),)
+    nodes = tuple(replace(node, phases=() if number % 10 else slower) for number, node in enumerate(even_nodes(1000)))
+    model = Model(nodes, Source(1000, rate, phases=load), stages)
     began_s = time.perf_counter()
-    result = Engine(model, Policies(), 1).run(
-        hops / operators / (rate * tasks), 0.0, lambda part: progress("1,000 nodes", part)
-    )
+    result = Engine(model, Policies(), 1).run(seconds, 0.0, lambda part: progress("1,000 nodes", part))
     took_s = time.perf_counter() - began_s
     figures = {"hops": float(result.hops), "wall_s": took_s, "us_per_hop": took_s / result.hops * 1e6}
     row = Row("nodes=1000,tasks=10000", "even", figures | result.figures())
-    return Report("large", large.__doc__ or "", [row], [], ("hops", "wall_s", "us_per_hop", "p50_ms", "p99_ms"))
+    latency = Panel(
+        "latency while load and speeds change", "time, s", "latency, ms", {"roots": _means(result.timeline)}
+    )
+    return Report("large", large.__doc__ or "", [row], [latency], ("hops", "wall_s", "us_per_hop", "p50_ms", "p99_ms"))
+
+
+def _means(timeline: Sequence[tuple[float, float]], points: int = 60) -> list[tuple[float, float]]:
+    """Means of neighbouring points, few enough to draw."""
+    size = max(1, len(timeline) // points)
+    groups = [timeline[at : at + size] for at in range(0, len(timeline), size)]
+    return [(sum(x for x, _ in each) / len(each), sum(y for _, y in each) / len(each)) for each in groups]

@@ -1,0 +1,108 @@
+"""Jobs in processes of their own: taken over after an interruption, run again for other code, ended when they hang."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from tailrace.papers import runner
+from tailrace.papers.jobs import Job
+from tailrace.papers.runner import run_all, taken_over
+from tailrace.papers.store import Store, source_digest
+
+
+@dataclass(frozen=True)
+class Scripted(Job):
+    """A job whose process runs a line of Python; it leaves a mark each time it runs."""
+
+    script: str = ""
+    marks: str = ""
+
+    def missing(self):
+        return None
+
+    def command(self, file, *, quick):
+        body = f"open({self.marks!r}, 'a').write('x'); file = {str(file)!r}; import json, sys, time; {self.script}"
+        return [sys.executable, "-c", body]
+
+
+WRITES = "open(file, 'w').write(json.dumps({'rows': [], 'versions': {'tailrace': '1'}}))"
+
+
+@pytest.fixture
+def marks(tmp_path):
+    return tmp_path / "marks"
+
+
+def scripted(marks, script, name="slots"):
+    return Scripted("simulate", name, script=script, marks=str(marks))
+
+
+def run(jobs, folder, digest="one", **options):
+    return run_all(jobs, Store(folder, digest, quick=True), lambda _: 1.0, quick=True, **options)
+
+
+def test_what_an_interrupted_run_found_is_taken_over(tmp_path, marks):
+    job = scripted(marks, WRITES)
+    assert not run([job], tmp_path)[job].taken_over
+    again = run([job], tmp_path)[job]
+    assert again.taken_over
+    assert again.result["document"]["rows"] == []
+    assert marks.read_text() == "x"
+
+
+def test_other_code_or_a_wish_for_fresh_figures_runs_it_again(tmp_path, marks):
+    job = scripted(marks, WRITES)
+    run([job], tmp_path)
+    run([job], tmp_path, digest="two")
+    run([job], tmp_path, digest="two", fresh=True)
+    assert marks.read_text() == "xxx"
+    assert taken_over([job], Store(tmp_path, "three", quick=True))[job].result is not None
+
+
+def test_raw_results_say_what_they_were_made_with(tmp_path, marks):
+    job = scripted(marks, WRITES)
+    run([job], tmp_path)
+    kept = json.loads((tmp_path / "quick" / "simulate-slots.json").read_text())
+    assert {"run", "quick", "digest", "took_s", "commit", "machine", "versions", "document"} <= kept.keys()
+    assert kept["machine"]["cores"] >= 1
+
+
+def test_a_failure_is_a_reason_and_the_others_go_on(tmp_path, marks):
+    bad, good = scripted(marks, "sys.exit('no luck today')", "hone"), scripted(marks, WRITES)
+    found = run([bad, good], tmp_path)
+    assert found[bad].result is None
+    assert "no luck today" in found[bad].reason
+    assert found[good].result is not None
+
+
+def test_a_bench_that_misses_a_bar_of_its_own_has_figures_all_the_same(tmp_path, marks):
+    job = scripted(marks, f"{WRITES}; sys.stdout.flush(); sys.exit(1)")
+    assert run([job], tmp_path)[job].result is not None
+
+
+def test_a_job_that_hangs_is_ended(tmp_path, marks, monkeypatch):
+    monkeypatch.setattr(runner, "LIMIT_MIN_S", 0.5)
+    monkeypatch.setattr(runner, "LIMIT_FACTOR", 0.5)
+    job = scripted(marks, "time.sleep(600)")
+    assert "was ended" in run([job], tmp_path)[job].reason
+
+
+def test_a_bench_that_is_not_there_is_not_run(tmp_path):
+    job = Job("bench", "perpetuum")
+    assert "there is no `tailrace bench perpetuum`" in run([job], tmp_path)[job].reason
+    assert not (tmp_path / "quick").exists()
+
+
+def test_the_digest_follows_the_engine_and_not_the_claims(tmp_path):
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "engine.py").write_text("a = 1\n")
+    (tmp_path / "papers" / "claims.py").write_text("b = 1\n")
+    before = source_digest(tmp_path)
+    (tmp_path / "papers" / "claims.py").write_text("b = 2\n")
+    assert source_digest(tmp_path) == before
+    (tmp_path / "engine.py").write_text("a = 2\n")
+    assert source_digest(tmp_path) != before

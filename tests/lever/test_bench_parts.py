@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests import sparks
 
-from tailrace.lever.bench.main import PARTS, Size, run
+from tailrace.lever.bench.arms import PARTS, Size
+from tailrace.lever.bench.main import run
 from tailrace.lever.bench.scenarios import SCENARIOS
 from tailrace.lever.bench.workloads import CASES, Load
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.lever.bench.main import ARMS, QUICK, case_rows, run
+from tailrace.lever.bench.arms import ARMS, QUICK
+from tailrace.lever.bench.main import case_rows, run
 from tailrace.lever.bench.rows import Round, paired, task_figures
 from tailrace.lever.bench.scenarios import settled_after
 from tailrace.lever.bench.sweeps import helpers

@@ -1,7 +1,8 @@
 """One Spark application of the benchmark: a process that runs arms on command, one line of JSON per command and answer.
 
-Started by ``Driver`` in the benchmark's own process, so that applications with different start-up settings can be
-alive together and their arms interleaved. Its Lever memory is kept per arm.
+Started by ``Driver`` in the benchmark's own process. Speculation is switched on for the whole application, because
+Spark decides that at its start; its thresholds are read at the start of every stage, and arms without speculation set
+one that is never reached. Lever's memory is kept per arm.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..errors import BenchError
 from ..planner import Planner
 from ..plans import plan_of
 from ..session import speculation_settings
+from .arms import NO_SPECULATION
 from .cluster import LIGHT_JVM
 from .workloads import CASES, Load
 
@@ -30,8 +32,8 @@ ANSWER = "tailrace-answer:"
 class Driver:
     """The other end: a handle on such a process."""
 
-    def __init__(self, master: str, events: Path, *, speculation: bool) -> None:
-        settings = {"master": master, "events": str(events), "speculation": speculation}
+    def __init__(self, master: str, events: Path) -> None:
+        settings = {"master": master, "events": str(events)}
         command = [sys.executable, "-m", "tailrace.lever.bench.driver", json.dumps(settings)]
         self._process = subprocess.Popen(  # noqa: S603  this very module
             command,
@@ -58,7 +60,7 @@ class Driver:
                 if "error" in found:
                     raise BenchError(f"An arm failed: {found['error']}", "Run the arm alone to see Spark's own log.")
                 return found
-        raise BenchError("A Spark application of the benchmark ended.", "Check memory: it needs about 8 GB.")
+        raise BenchError("A Spark application of the benchmark ended.", "Check memory: it needs about 5 GB.")
 
     def close(self) -> None:
         """End the application."""
@@ -73,7 +75,7 @@ class Driver:
 class Application:
     """What runs in the process."""
 
-    def __init__(self, master: str, events: str, *, speculation: bool) -> None:
+    def __init__(self, master: str, events: str) -> None:
         config = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -83,7 +85,7 @@ class Application:
             "spark.executor.cores": "1",
             "spark.executor.memory": "640m",
             "spark.cores.max": "4",
-            # Ten JVMs on few cores: the quick compiler and a single-threaded collector spare them each other.
+            # Many JVMs on few cores: the quick compiler and a single-threaded collector spare them each other.
             "spark.driver.extraJavaOptions": LIGHT_JVM,
             "spark.executor.extraJavaOptions": LIGHT_JVM,
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -97,13 +99,13 @@ class Application:
             # The duty cycle stops executors for moments only, but a loaded machine adds to it.
             "spark.network.timeout": "300s",
         }
-        config |= speculation_settings() if speculation else {}
+        config |= speculation_settings() | NO_SPECULATION
         self.spark = spark_session("tailrace-bench", master=master, config=config, lever=True)
         self.spark.sparkContext.setLogLevel("ERROR")
         self._planners: dict[str, Planner] = {}
 
     def warm(self) -> None:
-        """Load what a query needs and start a Python worker on every executor, while the other application does so."""
+        """Load what a query needs and start a Python worker on every executor."""
         load = Load(rows=8, wait_us=1, partitions=4, trigger_s=1.0)
         with tempfile.TemporaryDirectory() as checkpoint:
             query = CASES["wordcount"].build(self.spark, load).writeStream.format("noop").outputMode("update")

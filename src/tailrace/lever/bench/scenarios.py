@@ -11,13 +11,15 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from ..plans import DEFAULT_PLAN
+from .arms import Arm
 from .cluster import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .main import Bench, Size
+    from .arms import Size
+    from .measure import Bench
     from .rows import Row
 
 WITHIN = 1.25
@@ -55,8 +57,6 @@ def settled_after(batch_ms: Sequence[float], *, within: float = WITHIN) -> int:
 
 def run(running: Bench, size: Size, plots: Path | None, scenarios: Sequence[Scenario] = SCENARIOS) -> list[Row]:
     """Play every scenario with the default plan."""
-    from .main import Arm  # noqa: PLC0415  main calls this module
-
     rows, curves = [], {}
     for scenario in scenarios:
         arm = Arm(f"scenario-{scenario.name}", plan=DEFAULT_PLAN)

@@ -39,5 +39,5 @@ def test_every_part_gives_its_rows(tmp_path):
         ("helpers_12", "batch_ms_mean"),
     } <= found
     assert {path.name for path in tmp_path.iterdir()} == {
-        "lever_convergence.png", "lever_helpers.png", "lever_intervals.png",
+        "lever_convergence.svg", "lever_helpers.svg", "lever_intervals.svg",
     }  # fmt: skip

@@ -67,7 +67,7 @@ def test_an_unknown_part_names_the_nearest():
 def test_the_study_of_helpers_needs_no_spark(tmp_path):
     rows = run(cases=["helpers"], plots=tmp_path)
     assert [row["case"] for row in rows][:13] == [f"helpers_{count}" for count in range(13)]
-    assert (tmp_path / "lever_helpers.png").exists()
+    assert (tmp_path / "lever_helpers.svg").exists()
 
 
 def test_more_helpers_help_and_the_default_plan_needs_none():

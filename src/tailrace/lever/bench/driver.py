@@ -13,18 +13,21 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tailrace.spark.session import spark_session
+from pyspark.sql import SparkSession
 
 from ..apply import PLAN_TIMEOUT_MS, Lever
 from ..errors import BenchError
 from ..planner import Planner
 from ..plans import plan_of
-from ..session import speculation_settings
+from ..session import configure, speculation_settings
 from .arms import NO_SPECULATION
 from .cluster import LIGHT_JVM
 from .workloads import CASES, Load
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
 
 ANSWER = "tailrace-answer:"
 
@@ -100,9 +103,11 @@ class Application:
             "spark.network.timeout": "300s",
         }
         config |= speculation_settings() | NO_SPECULATION
-        self.spark = spark_session("tailrace-bench", master=master, config=config, lever=True)
+        builder = SparkSession.builder.appName("tailrace-bench").master(master).config(map=config)
+        self.spark = configure(builder).getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")
         self._planners: dict[str, Planner] = {}
+        self._kept: dict[str, StreamingQuery] = {}
 
     def warm(self) -> None:
         """Load what a query needs and start a Python worker on every executor."""
@@ -112,14 +117,30 @@ class Application:
             query.trigger(availableNow=True).option("checkpointLocation", checkpoint).start().awaitTermination()
 
     def run(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Run some batches of one arm; a query goes on where its last command left it."""
-        load = Load(**command["load"])
+        """Run some batches of one arm; a query goes on where its last command left it, or was never stopped."""
         lever = self._lever(command)
-        for key, value in command.get("live", {}).items():
+        for key, value in command["live"].items():
             # Speculation's thresholds are read when a stage starts, so arms of one application can have their own.
             self.spark.sparkContext._jsc.sc().conf().set(key, value)  # noqa: SLF001
-        case = CASES[command["case"]]
-        query = (
+        query = self._kept.pop(command["checkpoint"], None) or self._start(command)
+        done = len(_batches(query))
+        while query.isActive and len(_batches(query)) < done + command["batches"]:
+            query.awaitTermination(0.02)
+        answer = {"query": query.id, "batches": _batches(query)[done : done + command["batches"]]}
+        if command["keep"] and query.isActive:
+            self._kept[command["checkpoint"]] = query
+            return answer
+        query.stop()
+        if query.exception():
+            raise query.exception()
+        if lever:
+            answer["failures"] = lever.status(query.id).failures
+            lever.stop()
+        return answer
+
+    def _start(self, command: dict[str, Any]) -> StreamingQuery:
+        case, load = CASES[command["case"]], Load(**command["load"])
+        return (
             case.build(self.spark, load)
             .writeStream.format("noop")
             .outputMode(case.mode)
@@ -127,18 +148,6 @@ class Application:
             .trigger(processingTime=f"{int(load.trigger_s * 1000)} milliseconds")
             .start()
         )
-        while query.isActive and len(_batches(query)) < command["batches"]:
-            query.awaitTermination(0.02)
-        query.stop()
-        if query.exception():
-            raise query.exception()
-        answer = {"query": query.id, "batches": _batches(query)[: command["batches"]]}
-        if lever:
-            status = lever.status(query.id)
-            answer["failures"] = status.failures
-            answer["shares"] = {b.batch: {e.executor: e.share for e in b.executors} for b in status.batches}
-            lever.stop()
-        return answer
 
     def _lever(self, command: dict[str, Any]) -> Lever | None:
         if not command.get("plan"):

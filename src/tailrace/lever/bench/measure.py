@@ -41,8 +41,11 @@ class Bench:
         self._work = work
         self.events = work / "events"
 
-    def batches(self, case: str, arm: Arm, load: Load, count: int) -> dict[str, Any]:
-        """Run ``count`` batches of an arm; its query and what Lever learned go on from the last call."""
+    def batches(self, case: str, arm: Arm, load: Load, count: int, *, keep: bool = False) -> dict[str, Any]:
+        """Run ``count`` batches of an arm; its query and what Lever learned go on from the last call.
+
+        With ``keep`` the query is left running for the next call.
+        """
         checkpoint = self._work / f"{case}-{arm.name}"
         return self._driver.ask(
             case=case,
@@ -52,6 +55,7 @@ class Bench:
             load=asdict(replace(load, partitions=load.partitions * arm.partitions_per_core)),
             checkpoint=str(checkpoint),
             batches=count,
+            keep=keep,
         )
 
 

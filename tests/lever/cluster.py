@@ -9,23 +9,25 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit
+
 from .shapes import rate
 
-
-def counted(spark, rows):
-    """Whole numbers, one after the other."""
-    return rate(spark, rows=rows, partitions=3).select("value")
+KEYS = 11
 
 
 class CountedQuery:
     """A query over the rate source whose every row must arrive exactly once, in whatever batch it belongs to."""
 
-    def __init__(self, spark, checkpoint, *, trigger="0 seconds", rows=40, frame=counted):
+    mode = "append"
+
+    def __init__(self, spark, checkpoint, *, trigger="0 seconds", rows=40):
         self.values = {}
         self.rows = rows
         self.query = (
-            frame(spark, rows)
+            self.frame(spark, rows)
             .writeStream.foreachBatch(self.keep)
+            .outputMode(self.mode)
             .option("checkpointLocation", str(checkpoint))
             .trigger(processingTime=trigger)
             .start()
@@ -33,6 +35,12 @@ class CountedQuery:
 
     def keep(self, batch, number):
         self.values[number] = Counter(row.value for row in batch.collect())
+
+    def frame(self, spark, rows):
+        return rate(spark, rows=rows, partitions=3).select("value")
+
+    def expected(self, number):
+        return Counter(range(number * self.rows, (number + 1) * self.rows))
 
     def wait_for(self, batches):
         while len(self.values) < batches and self.query.isActive:
@@ -44,11 +52,26 @@ class CountedQuery:
         """Stop, and hold that rows, input counts and committed offsets are what they would be without Lever."""
         self.query.stop()
         for number, values in self.values.items():
-            assert values == Counter(range(number * self.rows, (number + 1) * self.rows))
+            assert values == self.expected(number)
         for progress in self.query.recentProgress:
             assert progress["numInputRows"] == self.rows
             (source,) = progress["sources"]
             assert json.loads(source["endOffset"])["offset"] == (progress["batchId"] + 1) * self.rows
+
+
+class RunningCounts(CountedQuery):
+    """Counts per key since the first batch: a row lost or doubled in any batch shows in every later one."""
+
+    mode = "complete"
+
+    def frame(self, spark, rows):
+        return super().frame(spark, rows).groupBy(F.expr(f"value % {KEYS} AS key")).count()
+
+    def keep(self, batch, number):
+        self.values[number] = Counter({row.key: row["count"] for row in batch.collect()})
+
+    def expected(self, number):
+        return Counter(value % KEYS for value in range((number + 1) * self.rows))
 
 
 def executor_pids(spark):

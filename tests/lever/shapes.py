@@ -115,6 +115,19 @@ def total_per_partition(batches):
     yield pd.DataFrame({"total": [total]})
 
 
+def running_total(key, batches, state):
+    import pandas as pd
+
+    total = (state.get[0] if state.exists else 0) + sum(len(batch) for batch in batches)
+    state.update((total,))
+    yield pd.DataFrame({"key": [key[0]], "total": [total]})
+
+
+def per_key_in_pandas(frame):
+    keyed = frame.groupBy(F.expr("value % 5").alias("key"))
+    return keyed.applyInPandasWithState(running_total, "key long, total long", "total long", "update", "NoTimeout")
+
+
 def twice(frame):
     return frame.union(frame.selectExpr("-value"))
 
@@ -149,6 +162,9 @@ SHAPES = [
     Shape("static_join", lambda s, r: words(s, r).join(static(s), "word")),
     Shape("static_join_shuffled", lambda s, r: words(s, r).join(static(s).hint("shuffle_merge"), "word")),
     Shape("deduplicated", lambda s, r: words(s, r).dropDuplicates(["word"])),
+    Shape("stream_join", lambda s, r: rate(s).selectExpr("value AS a").join(rate(s).selectExpr("value * 2 AS b"),
+          F.expr("a = b"))),
+    Shape("pandas_state", lambda s, r: per_key_in_pandas(rate(s)), "update"),
     Shape("partition_ids", lambda s, r: rate(s).select("value", F.spark_partition_id().alias("p")), fixed=True),
     Shape("limited", lambda s, r: rate(s, partitions=1).select("value").limit(50), fixed=True),
     Shape("per_partition", lambda s, r: rate(s).mapInPandas(total_per_partition, "total long"), fixed=True),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests import sparks
 
-from tailrace.lever.bench.main import PARTS, Size, run
+from tailrace.lever.bench.arms import PARTS, Size
+from tailrace.lever.bench.main import run
 from tailrace.lever.bench.scenarios import SCENARIOS
 from tailrace.lever.bench.workloads import CASES, Load
 
@@ -38,5 +39,5 @@ def test_every_part_gives_its_rows(tmp_path):
         ("helpers_12", "batch_ms_mean"),
     } <= found
     assert {path.name for path in tmp_path.iterdir()} == {
-        "lever_convergence.png", "lever_helpers.png", "lever_intervals.png",
+        "lever_convergence.svg", "lever_helpers.svg", "lever_intervals.svg",
     }  # fmt: skip

@@ -17,7 +17,7 @@ from tailrace.lever.plans import plan_of
 from tailrace.lever.plans.base import Assignment
 from tailrace.lever.split import Piece
 
-from .cluster import CountedQuery, executor_pids, kill_one_executor
+from .cluster import CountedQuery, RunningCounts, executor_pids, kill_one_executor
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -39,9 +39,9 @@ def misbehave(request):
     return ways[request.batch % len(ways)]()
 
 
-def start(spark, decide, *, timeout_ms=2000):
+def start(spark, decide, *, settle=None, timeout_ms=2000):
     planner = Planner(plan_of("even"))
-    made = Lever(spark, planner, decide, planner.settle)
+    made = Lever(spark, planner, decide or planner.decide, settle or planner.settle)
     made.start(spark, timeout_ms)
     return made
 
@@ -61,6 +61,28 @@ def test_a_planner_that_errs_costs_no_row(spark, tmp_path):
     assert failures["the planner failed: ZeroDivisionError: division by zero"] >= 1
     assert failures["the plan names executors that are gone"] >= 1
     assert failures["the plan does not cover the input exactly once"] >= 4
+
+
+def test_state_that_moves_with_every_batch_or_is_planned_wrongly_keeps_its_counts(spark, tmp_path):
+    asked, followed = [], []
+
+    def settle(request):
+        """All state to one executor, then to the other; every third batch something that cannot be followed."""
+        if asked:
+            followed.append(request.homes == asked[-1])
+        asked.append([request.executors[request.batch % 2][0]] * len(request.homes))
+        wrong = [asked[-1][1:], 1 / 3, ["dead"] * len(request.homes)]
+        return wrong[request.batch // 3 % 3] if request.batch % 3 == 2 else asked[-1]
+
+    made = start(spark, None, settle=settle)
+    counted = RunningCounts(spark, tmp_path)
+    counted.wait_for(10)
+    counted.check()
+    failures = made.status(counted.query.id).failures
+    made.stop()
+    assert failures["the plan does not name a home for every partition of state"] >= 1
+    assert failures["the plan names executors that are gone"] >= 1
+    assert sum(followed) >= 4, "state did not go where it was asked to go"
 
 
 @pytest.mark.soak
@@ -103,9 +125,9 @@ def test_a_planner_that_hangs_a_hundred_times_costs_no_row(spark, tmp_path):
     assert sum(failures.values()) >= 100
 
 
-def run_with_kills(spark, checkpoint, kills):
+def run_with_kills(spark, checkpoint, kills, query=CountedQuery):
     enabled = lever.enable(spark, plan_timeout_ms=20_000)
-    counted = CountedQuery(spark, checkpoint)
+    counted = query(spark, checkpoint)
     counted.wait_for(1)
     killed = []
     for _ in range(kills):
@@ -124,8 +146,9 @@ def test_a_killed_executor_costs_no_row_and_gets_no_more_load(spark, tmp_path):
 
 @pytest.mark.chaos
 @pytest.mark.soak
-def test_twenty_killed_executors_cost_no_row(spark, tmp_path):
-    killed, _ = run_with_kills(spark, tmp_path, 20)
+@pytest.mark.parametrize("query", [CountedQuery, RunningCounts])
+def test_twenty_killed_executors_cost_no_row(spark, tmp_path, query):
+    killed, _ = run_with_kills(spark, tmp_path, 20, query)
     assert len(set(killed)) == 20
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.lever.bench.main import ARMS, QUICK, case_rows, run
+from tailrace.lever.bench.arms import ARMS, QUICK
+from tailrace.lever.bench.main import case_rows, run
 from tailrace.lever.bench.rows import Round, paired, task_figures
 from tailrace.lever.bench.scenarios import settled_after
 from tailrace.lever.bench.sweeps import helpers
@@ -66,7 +67,7 @@ def test_an_unknown_part_names_the_nearest():
 def test_the_study_of_helpers_needs_no_spark(tmp_path):
     rows = run(cases=["helpers"], plots=tmp_path)
     assert [row["case"] for row in rows][:13] == [f"helpers_{count}" for count in range(13)]
-    assert (tmp_path / "lever_helpers.png").exists()
+    assert (tmp_path / "lever_helpers.svg").exists()
 
 
 def test_more_helpers_help_and_the_default_plan_needs_none():

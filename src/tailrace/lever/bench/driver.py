@@ -1,7 +1,8 @@
 """One Spark application of the benchmark: a process that runs arms on command, one line of JSON per command and answer.
 
-Started by ``Driver`` in the benchmark's own process, so that applications with different start-up settings can be
-alive together and their arms interleaved. Its Lever memory is kept per arm.
+Started by ``Driver`` in the benchmark's own process. Speculation is switched on for the whole application, because
+Spark decides that at its start; its thresholds are read at the start of every stage, and arms without speculation set
+one that is never reached. Lever's memory is kept per arm.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tailrace.spark.session import spark_session
+from pyspark.sql import SparkSession
 
 from ..apply import PLAN_TIMEOUT_MS, Lever
 from ..errors import BenchError
 from ..planner import Planner
 from ..plans import plan_of
-from ..session import speculation_settings
+from ..session import configure, speculation_settings
+from .arms import NO_SPECULATION
 from .cluster import LIGHT_JVM
 from .workloads import CASES, Load
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
 
 ANSWER = "tailrace-answer:"
 
@@ -30,8 +35,8 @@ ANSWER = "tailrace-answer:"
 class Driver:
     """The other end: a handle on such a process."""
 
-    def __init__(self, master: str, events: Path, *, speculation: bool) -> None:
-        settings = {"master": master, "events": str(events), "speculation": speculation}
+    def __init__(self, master: str, events: Path) -> None:
+        settings = {"master": master, "events": str(events)}
         command = [sys.executable, "-m", "tailrace.lever.bench.driver", json.dumps(settings)]
         self._process = subprocess.Popen(  # noqa: S603  this very module
             command,
@@ -58,7 +63,7 @@ class Driver:
                 if "error" in found:
                     raise BenchError(f"An arm failed: {found['error']}", "Run the arm alone to see Spark's own log.")
                 return found
-        raise BenchError("A Spark application of the benchmark ended.", "Check memory: it needs about 8 GB.")
+        raise BenchError("A Spark application of the benchmark ended.", "Check memory: it needs about 5 GB.")
 
     def close(self) -> None:
         """End the application."""
@@ -73,7 +78,7 @@ class Driver:
 class Application:
     """What runs in the process."""
 
-    def __init__(self, master: str, events: str, *, speculation: bool) -> None:
+    def __init__(self, master: str, events: str) -> None:
         config = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -83,7 +88,7 @@ class Application:
             "spark.executor.cores": "1",
             "spark.executor.memory": "640m",
             "spark.cores.max": "4",
-            # Ten JVMs on few cores: the quick compiler and a single-threaded collector spare them each other.
+            # Many JVMs on few cores: the quick compiler and a single-threaded collector spare them each other.
             "spark.driver.extraJavaOptions": LIGHT_JVM,
             "spark.executor.extraJavaOptions": LIGHT_JVM,
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -97,27 +102,45 @@ class Application:
             # The duty cycle stops executors for moments only, but a loaded machine adds to it.
             "spark.network.timeout": "300s",
         }
-        config |= speculation_settings() if speculation else {}
-        self.spark = spark_session("tailrace-bench", master=master, config=config, lever=True)
+        config |= speculation_settings() | NO_SPECULATION
+        builder = SparkSession.builder.appName("tailrace-bench").master(master).config(map=config)
+        self.spark = configure(builder).getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")
         self._planners: dict[str, Planner] = {}
+        self._kept: dict[str, StreamingQuery] = {}
 
     def warm(self) -> None:
-        """Load what a query needs and start a Python worker on every executor, while the other application does so."""
+        """Load what a query needs and start a Python worker on every executor."""
         load = Load(rows=8, wait_us=1, partitions=4, trigger_s=1.0)
         with tempfile.TemporaryDirectory() as checkpoint:
             query = CASES["wordcount"].build(self.spark, load).writeStream.format("noop").outputMode("update")
             query.trigger(availableNow=True).option("checkpointLocation", checkpoint).start().awaitTermination()
 
     def run(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Run some batches of one arm; a query goes on where its last command left it."""
-        load = Load(**command["load"])
+        """Run some batches of one arm; a query goes on where its last command left it, or was never stopped."""
         lever = self._lever(command)
-        for key, value in command.get("live", {}).items():
+        for key, value in command["live"].items():
             # Speculation's thresholds are read when a stage starts, so arms of one application can have their own.
             self.spark.sparkContext._jsc.sc().conf().set(key, value)  # noqa: SLF001
-        case = CASES[command["case"]]
-        query = (
+        query = self._kept.pop(command["checkpoint"], None) or self._start(command)
+        done = len(_batches(query))
+        while query.isActive and len(_batches(query)) < done + command["batches"]:
+            query.awaitTermination(0.02)
+        answer = {"query": query.id, "batches": _batches(query)[done : done + command["batches"]]}
+        if command["keep"] and query.isActive:
+            self._kept[command["checkpoint"]] = query
+            return answer
+        query.stop()
+        if query.exception():
+            raise query.exception()
+        if lever:
+            answer["failures"] = lever.status(query.id).failures
+            lever.stop()
+        return answer
+
+    def _start(self, command: dict[str, Any]) -> StreamingQuery:
+        case, load = CASES[command["case"]], Load(**command["load"])
+        return (
             case.build(self.spark, load)
             .writeStream.format("noop")
             .outputMode(case.mode)
@@ -125,18 +148,6 @@ class Application:
             .trigger(processingTime=f"{int(load.trigger_s * 1000)} milliseconds")
             .start()
         )
-        while query.isActive and len(_batches(query)) < command["batches"]:
-            query.awaitTermination(0.02)
-        query.stop()
-        if query.exception():
-            raise query.exception()
-        answer = {"query": query.id, "batches": _batches(query)[: command["batches"]]}
-        if lever:
-            status = lever.status(query.id)
-            answer["failures"] = status.failures
-            answer["shares"] = {b.batch: {e.executor: e.share for e in b.executors} for b in status.batches}
-            lever.stop()
-        return answer
 
     def _lever(self, command: dict[str, Any]) -> Lever | None:
         if not command.get("plan"):

@@ -11,13 +11,15 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from ..plans import DEFAULT_PLAN
+from .arms import Arm
 from .cluster import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .main import Bench, Size
+    from .arms import Size
+    from .measure import Bench
     from .rows import Row
 
 WITHIN = 1.25
@@ -55,23 +57,22 @@ def settled_after(batch_ms: Sequence[float], *, within: float = WITHIN) -> int:
 
 def run(running: Bench, size: Size, plots: Path | None, scenarios: Sequence[Scenario] = SCENARIOS) -> list[Row]:
     """Play every scenario with the default plan."""
-    from .main import Arm  # noqa: PLC0415  main calls this module
-
     rows, curves = [], {}
     for scenario in scenarios:
         arm = Arm(f"scenario-{scenario.name}", plan=DEFAULT_PLAN)
         running.slowdown.set(scenario.before)
-        before = running.batches("wordcount", arm, size.load, size.before)["batches"]
+        same_rate = scenario.rate == 1.0
+        before = running.batches("wordcount", arm, size.load, size.before, keep=same_rate)["batches"]
         running.slowdown.set(scenario.after)
         changed = replace(size.load, rows=int(size.load.rows * scenario.rate))
         after = running.batches("wordcount", arm, changed, size.after + 1)["batches"]
-        # A query that starts again loads its state: that batch says nothing about the plan.
-        after_ms = [float(ms) for _, ms in after[1:]] if scenario.rate != 1.0 else [float(ms) for _, ms in after]
+        # Another rate takes another query, which loads its state first: that batch says nothing about the plan.
+        after_ms = [float(ms) for _, ms in (after if same_rate else after[1:])]
         curves[scenario.name] = [float(ms) for _, ms in before], after_ms
         rows.append(_row(scenario.name, settled_after(after_ms)))
     running.slowdown.set({})
     if plots:
-        _draw(curves, plots / "lever_convergence.png")
+        _draw(curves, plots / "lever_convergence.svg")
     return rows
 
 

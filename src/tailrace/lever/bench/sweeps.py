@@ -12,21 +12,23 @@ from typing import TYPE_CHECKING
 
 from ..plans import DEFAULT_PLAN, LeverPlan, Plan, plan_of
 from ..simulate import Batch, simulate
+from .arms import ARMS
+from .measure import measure
 from .rows import Row, paired, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .main import Bench, Size
+    from .arms import Size
+    from .measure import Bench
 
 HELPERS = tuple(range(13))
-INTERVALS_S = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 PAPER_INTERVALS = {0.25: "-21.47 %", 0.5: "-27.78 %", 2.0: "-43.39 %"}
 NODES, SLOW_NODES = 64, 16
 BATCHES, SKIPPED = 60, 10
-ROUNDS = 2
-"""Of the sweep over intervals, which has no bar."""
+ROUNDS, LONG_S = 2, 5.0
+"""Rounds of the sweep over intervals, which has no bar; a long interval gets one."""
 
 
 def simulated_ms(plan: Plan, seed: int = 1) -> float:
@@ -43,7 +45,7 @@ def helpers(plots: Path | None, counts: Sequence[int] = HELPERS) -> list[Row]:
     base_ms = simulated_ms(LeverPlan(helpers=0))
     found = {count: simulated_ms(LeverPlan(helpers=count)) for count in counts}
     if plots:
-        _draw(found, "helpers", "simulated batch ms", plots / "lever_helpers.png")
+        _draw(found, "helpers", "simulated batch ms", plots / "lever_helpers.svg")
     rows = [
         plain(f"helpers_{count}", "batch_ms_mean", "ms", value, "helpers_0", base_ms, better="lower",
               paper="near ideal" if count == 4 else "best" if count == 6 else "")  # noqa: PLR2004  the paper's counts
@@ -56,13 +58,12 @@ def helpers(plots: Path | None, counts: Sequence[int] = HELPERS) -> list[Row]:
 
 def intervals(running: Bench, full: Size, plots: Path | None) -> list[Row]:
     """Sweep the trigger interval at a constant input rate: short batches are mostly overhead and gain less."""
-    from .main import ARMS, measure  # noqa: PLC0415  main calls this module
-
     arms = [arm for arm in ARMS if arm.name in {"default", DEFAULT_PLAN}]
     rows, curve = [], {}
     for length_s in full.lengths_s:
         load = replace(full.load, trigger_s=length_s, rows=max(8, int(full.load.rows * length_s / full.load.trigger_s)))
-        size = replace(full, load=load, rounds=min(ROUNDS, full.rounds))
+        rounds = min(ROUNDS if length_s < LONG_S else 1, full.rounds)
+        size = replace(full, load=load, rounds=rounds, warm_up=min(1, full.warm_up))
         found = measure(running, "wordcount", size, arms, name=f"interval_{length_s}s")
         own, base = ([r.mean_ms for r in found[name]] for name in (DEFAULT_PLAN, "default"))
         rows.append(
@@ -72,7 +73,7 @@ def intervals(running: Bench, full: Size, plots: Path | None) -> list[Row]:
         )
         curve[length_s] = rows[-1]["ratio"]
     if plots:
-        _draw(curve, "interval, s", "batch time against default Spark", plots / "lever_intervals.png")
+        _draw(curve, "interval, s", "batch time against default Spark", plots / "lever_intervals.svg")
     return rows
 
 

@@ -28,6 +28,8 @@ uint64_t mix(uint64_t lineage, uint64_t tag);
 int numbers_push(Numbers *numbers, uint64_t item);
 /* A new array('Q') with the numbers. */
 PyObject *numbers_array(const Numbers *numbers);
+/* A new array('Q') with the bytes of heads. */
+PyObject *heads_array(const unsigned char *at, size_t bytes);
 /* Append the numbers to an array('Q'). */
 int numbers_append_to(const Numbers *numbers, PyObject *array);
 
@@ -47,6 +49,8 @@ void heads_close(Heads *heads);
 int hot_prepare(void);
 PyObject *file_bundles(PyObject *module, PyObject *args);
 PyObject *file_values(PyObject *module, PyObject *args);
+PyObject *pack_batch(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *unpack_batch(PyObject *module, PyObject *payload);
 int open_roots_ready(PyObject *module);
 
 #endif

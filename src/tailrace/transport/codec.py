@@ -1,7 +1,8 @@
 """Values to bytes and back, with every type kept exactly; the only module that unpickles.
 
-Batches of one plain type, or of tuples of plain types, go through msgspec with a decoder built for the types seen;
-whatever else a user has goes through pickle. Bytes reach this module only from peers that have proved the secret.
+Batches of one plain type, or of tuples of plain types, go through native code (``native/hot_pack.c``), or without it
+through msgspec with a decoder built for the types seen; whatever else a user has goes through pickle. Bytes reach this
+module only from peers that have proved the secret.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ _LETTER: dict[type, str] = {str: "s", int: "i", float: "f", bytes: "y", bool: "b
 _TYPE: dict[str, Any] = {letter: kind for kind, letter in _LETTER.items()}
 _encode = msgspec.msgpack.Encoder().encode
 _COUNT = struct.Struct("<I")
+#: Parts of a tuple that a signature names; its length is one byte.
+_PLACES_MAX = 250
 _BIG_ENDIAN = sys.byteorder == "big"
+try:
+    from tailrace._hot import pack_batch, unpack_batch
+except ImportError:
+    _pack = _unpack = None
+else:
+    _pack, _unpack = (None, None) if _BIG_ENDIAN else (pack_batch, unpack_batch)
 
 
 def signature(values: list[Any]) -> str:
@@ -43,7 +52,7 @@ def signature(values: list[Any]) -> str:
     if len(shapes) != 1:
         return ""
     letters = [_LETTER.get(part, "") for part in shapes.pop()]
-    return f"({''.join(letters)})" if letters and all(letters) else ""
+    return f"({''.join(letters)})" if letters and all(letters) and len(letters) <= _PLACES_MAX else ""
 
 
 @lru_cache(maxsize=256)
@@ -79,6 +88,13 @@ def decode_heads(payload: memoryview) -> array[int]:
 
 def encode_batch(batch: Batch) -> bytes:
     """Encode a batch: the signature, the heads, each with its length in front, then sizes and values."""
+    if _pack is not None and (packed := _pack(batch.values, batch.sizes, batch.heads)) is not None:
+        return packed
+    return encode_batch_py(batch)
+
+
+def encode_batch_py(batch: Batch) -> bytes:
+    """Encode a batch of anything; plain ones too where there is no native code."""
     heads = encode_heads(batch.heads)
     sig = signature(batch.values)
     if sig:
@@ -93,6 +109,13 @@ def encode_batch(batch: Batch) -> bytes:
 
 def decode_batch(payload: memoryview) -> Batch:
     """Decode what ``encode_batch`` made."""
+    if _unpack is not None and (found := _unpack(payload)) is not None:
+        return Batch(*found)
+    return decode_batch_py(payload)
+
+
+def decode_batch_py(payload: memoryview) -> Batch:
+    """Decode a batch of anything; plain ones too where there is no native code."""
     at = 1 + payload[0]
     sig = str(payload[1:at], "ascii")
     begin = at + _COUNT.size

@@ -250,6 +250,11 @@ class WorkerBrain:
             wait_us = min(wait_us, max(0, late_ns - self.clock.now_ns()) // 1000)
         return wait_us
 
+    @property
+    def patient(self) -> bool:
+        """Whether acks need not wake the loop from the sleep that ``wait_us`` named."""
+        return self._running and self._scheduler.patient
+
     def on_time(self) -> None:
         """Do what the clock asks for: send overdue roots again, report."""
         if not self._running or self._floor is None:

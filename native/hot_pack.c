@@ -274,15 +274,9 @@ static int put_batch(Scratch *s, PyObject *values, PyObject *sizes, PyObject *he
     return failed ? failed : put_values(s, values, signature, length);
 }
 
-PyObject *pack_batch(PyObject *module, PyObject *const *args, Py_ssize_t count)
+/* The scratch as bytes, or None where the batch was refused. */
+static PyObject *packed(int failed)
 {
-    (void)module;
-    if (count != 3 || !PyList_CheckExact(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "pack_batch takes a list of values, sizes and heads");
-        return NULL;
-    }
-    scratch.length = 0;
-    int failed = put_batch(&scratch, args[0], args[1], args[2]);
     PyObject *found = failed < 0 ? NULL
                       : failed  ? Py_NewRef(Py_None)
                                 : PyBytes_FromStringAndSize((const char *)scratch.at, (Py_ssize_t)scratch.length);
@@ -291,4 +285,30 @@ PyObject *pack_batch(PyObject *module, PyObject *const *args, Py_ssize_t count)
         scratch = (Scratch){0};
     }
     return found;
+}
+
+/* A batch as a frame of data; tailrace/transport/wire.py has the layout. */
+PyObject *pack_frame(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 5 || !PyList_CheckExact(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "pack_frame takes channel, serial, a list of values, sizes and heads");
+        return NULL;
+    }
+    uint32_t channel = (uint32_t)PyLong_AsUnsignedLongMask(args[0]), serial = (uint32_t)PyLong_AsUnsignedLongMask(args[1]);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    scratch.length = 0;
+    unsigned char *head = grow(&scratch, FRAME_HEAD_BYTES);
+    int failed = head == NULL ? -1 : put_batch(&scratch, args[2], args[3], args[4]);
+    if (failed == 0 && scratch.length - FRAME_HEAD_BYTES <= UINT32_MAX) {
+        uint32_t length = (uint32_t)(scratch.length - FRAME_HEAD_BYTES);
+        head = scratch.at; /* it may have moved */
+        head[0] = FRAME_DATA;
+        memcpy(head + 1, &channel, sizeof channel);
+        memcpy(head + 5, &serial, sizeof serial);
+        memcpy(head + 9, &length, sizeof length);
+    }
+    return packed(failed);
 }

@@ -1,5 +1,5 @@
-/* What hot_pack.c wrote, back to a batch's columns: values, sizes and heads. Bytes come from a peer that has proved the
- * secret, but every length is checked against what is there all the same.
+/* A message taken apart into its frames, and what hot_pack.c wrote back to a batch's columns: values, sizes and heads.
+ * Bytes come from a peer that has proved the secret, but every length is checked against what is there all the same.
  */
 #include "hot.h"
 
@@ -273,15 +273,63 @@ static PyObject *take_batch(Reader *r)
     return batch;
 }
 
-PyObject *unpack_batch(PyObject *module, PyObject *payload)
+/* The next frame as (kind, channel, content): of plain data the columns, of anything else its bytes. */
+static PyObject *take_frame(Reader *r)
+{
+    uint32_t channel, length;
+    const unsigned char *head = take(r, FRAME_HEAD_BYTES), *payload;
+    if (head == NULL) {
+        return NULL;
+    }
+    memcpy(&channel, head + 1, sizeof channel);
+    memcpy(&length, head + 9, sizeof length);
+    if ((payload = take(r, length)) == NULL) {
+        return NULL;
+    }
+    PyObject *content = NULL;
+    if (head[0] == FRAME_DATA) {
+        Reader inner = {payload, payload + length};
+        content = take_batch(&inner);
+        if (content == NULL) {
+            return NULL;
+        }
+    }
+    if (content == NULL || content == Py_None) {
+        Py_XDECREF(content);
+        content = PyBytes_FromStringAndSize((const char *)payload, length);
+    }
+    return content == NULL ? NULL : Py_BuildValue("(BkN)", head[0], (unsigned long)channel, content);
+}
+
+static PyObject *take_frames(Reader *r)
+{
+    PyObject *frames = PyList_New(0);
+    while (frames != NULL && r->at < r->end) {
+        PyObject *frame = take_frame(r);
+        if (frame == NULL || PyList_Append(frames, frame) < 0) {
+            Py_CLEAR(frames);
+        }
+        Py_XDECREF(frame);
+    }
+    return frames;
+}
+
+PyObject *open_message(PyObject *module, PyObject *message)
 {
     (void)module;
     Py_buffer view;
-    if (PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE) < 0) {
+    if (PyObject_GetBuffer(message, &view, PyBUF_SIMPLE) < 0) {
         return NULL;
     }
     Reader reader = {view.buf, (const unsigned char *)view.buf + view.len};
-    PyObject *batch = take_batch(&reader);
+    const unsigned char *head = take(&reader, MESSAGE_HEAD_BYTES);
+    PyObject *frames = head == NULL ? NULL : take_frames(&reader);
+    uint16_t slot = 0;
+    uint32_t attempt = 0;
+    if (frames != NULL) {
+        memcpy(&slot, head, sizeof slot);
+        memcpy(&attempt, head + sizeof slot, sizeof attempt);
+    }
     PyBuffer_Release(&view);
-    return batch;
+    return frames == NULL ? NULL : Py_BuildValue("(HkN)", slot, (unsigned long)attempt, frames);
 }

@@ -1,8 +1,8 @@
 """Values to bytes and back, with every type kept exactly; the only module that unpickles.
 
-Batches of one plain type, or of tuples of plain types, go through native code (``native/hot_pack.c``), or without it
-through msgspec with a decoder built for the types seen; whatever else a user has goes through pickle. Bytes reach this
-module only from peers that have proved the secret.
+Batches of one plain type, or of tuples of plain types, go through msgspec with a decoder built for the types seen;
+whatever else a user has goes through pickle. ``mail`` has plain batches encoded natively where it can, to the same
+bytes. Bytes reach this module only from peers that have proved the secret.
 """
 
 from __future__ import annotations
@@ -29,12 +29,6 @@ _COUNT = struct.Struct("<I")
 #: Parts of a tuple that a signature names; its length is one byte.
 _PLACES_MAX = 250
 _BIG_ENDIAN = sys.byteorder == "big"
-try:
-    from tailrace._hot import pack_batch, unpack_batch
-except ImportError:
-    _pack = _unpack = None
-else:
-    _pack, _unpack = (None, None) if _BIG_ENDIAN else (pack_batch, unpack_batch)
 
 
 def signature(values: list[Any]) -> str:
@@ -88,13 +82,6 @@ def decode_heads(payload: memoryview) -> array[int]:
 
 def encode_batch(batch: Batch) -> bytes:
     """Encode a batch: the signature, the heads, each with its length in front, then sizes and values."""
-    if _pack is not None and (packed := _pack(batch.values, batch.sizes, batch.heads)) is not None:
-        return packed
-    return encode_batch_py(batch)
-
-
-def encode_batch_py(batch: Batch) -> bytes:
-    """Encode a batch of anything; plain ones too where there is no native code."""
     heads = encode_heads(batch.heads)
     sig = signature(batch.values)
     if sig:
@@ -109,13 +96,6 @@ def encode_batch_py(batch: Batch) -> bytes:
 
 def decode_batch(payload: memoryview) -> Batch:
     """Decode what ``encode_batch`` made."""
-    if _unpack is not None and (found := _unpack(payload)) is not None:
-        return Batch(*found)
-    return decode_batch_py(payload)
-
-
-def decode_batch_py(payload: memoryview) -> Batch:
-    """Decode a batch of anything; plain ones too where there is no native code."""
     at = 1 + payload[0]
     sig = str(payload[1:at], "ascii")
     begin = at + _COUNT.size

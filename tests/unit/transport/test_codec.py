@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import struct
 import threading
 from collections import namedtuple
 from dataclasses import dataclass
@@ -79,43 +78,6 @@ def test_untracked_batches(values):
     found = carried(values, tracked=False)
     assert (found.sizes, len(found.heads)) == (None, 0)
     assert exactly(found.values) == exactly(values)
-
-
-@given(st.lists(VALUES, min_size=1, max_size=5), st.booleans())
-def test_native_and_python_write_the_same_and_read_each_other(values, tracked):
-    ids = (range(len(values)), [256] * len(values), range(len(values))) if tracked else ([], [], [])
-    batch = batch_of(values, None, *map(list, ids))
-    payload = codec.encode_batch(batch)
-    if payload[0]:
-        assert payload == codec.encode_batch_py(batch)
-        assert exactly(codec.decode_batch_py(memoryview(payload)).values) == exactly(values)
-    assert exactly(codec.decode_batch(memoryview(codec.encode_batch_py(batch))).values) == exactly(values)
-
-
-@given(
-    st.one_of(
-        st.binary(max_size=60),
-        st.builds(
-            lambda sig, rest: bytes((len(sig),)) + sig + bytes(4) + b"\x92" + rest,
-            st.sampled_from([b"s", b"i", b"f", b"y", b"b", b"(si)", b"()", b"x", b"(s", b"(("]),
-            st.binary(max_size=40),
-        ),
-    ).filter(lambda data: data[:1] != b"\0")  # pickled: only ever of a peer that has proved the secret
-)
-def test_bytes_that_are_no_batch_are_refused(data):
-    try:
-        found = codec.decode_batch(memoryview(data))
-    except (ValueError, IndexError, KeyError, struct.error):
-        return
-    assert len(found.heads) % 3 == 0
-
-
-@given(st.data())
-def test_a_batch_cut_short_is_refused(data):
-    payload = codec.encode_batch(batch_of([("a", 2**40, 1.5, b"x", True)] * 3, [1, 2], [1, 2], [3, 3], [4, 5]))
-    cut = data.draw(st.integers(0, len(payload) - 1))
-    with pytest.raises((ValueError, IndexError, struct.error)):
-        codec.decode_batch(memoryview(payload[:cut]))
 
 
 def test_numbers_and_lengths_of_every_width():

@@ -7,7 +7,7 @@ the innermost loops run in Python.
 from setuptools import Extension, setup
 
 RING = ("map", "peers", "protocol", "side", "wait", "watch", "face_send", "face_receive", "face_span", "face_wait")
-HOT = ("common", "bundles", "roots")
+HOT = ("common", "bundles", "roots", "pack", "unpack")
 
 setup(
     ext_modules=[

@@ -15,6 +15,11 @@
 
 enum { HEAD_ROOT, HEAD_INC, HEAD_LINEAGE, HEAD_PLACES };
 
+/* Of a message between workers; tailrace/transport/wire.py draws it. */
+#define MESSAGE_HEAD_BYTES 6
+#define FRAME_HEAD_BYTES 13
+#define FRAME_DATA 1
+
 #define OFFSET_BITS 47
 #define OFFSET_MAX ((1ULL << OFFSET_BITS) - 1)
 
@@ -28,6 +33,8 @@ uint64_t mix(uint64_t lineage, uint64_t tag);
 int numbers_push(Numbers *numbers, uint64_t item);
 /* A new array('Q') with the numbers. */
 PyObject *numbers_array(const Numbers *numbers);
+/* A new array('Q') with the bytes of heads. */
+PyObject *heads_array(const unsigned char *at, size_t bytes);
 /* Append the numbers to an array('Q'). */
 int numbers_append_to(const Numbers *numbers, PyObject *array);
 
@@ -47,6 +54,8 @@ void heads_close(Heads *heads);
 int hot_prepare(void);
 PyObject *file_bundles(PyObject *module, PyObject *args);
 PyObject *file_values(PyObject *module, PyObject *args);
+PyObject *pack_frame(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *open_message(PyObject *module, PyObject *message);
 int open_roots_ready(PyObject *module);
 
 #endif

@@ -4,7 +4,7 @@
 #define MULTIPLIER 0x9E3779B97F4A7C15ULL
 #define FIRST_ROOM 16
 
-static PyObject *array_type, *frombytes_name;
+static PyObject *array_type, *frombytes_name, *typecode;
 
 int hot_prepare(void)
 {
@@ -12,7 +12,8 @@ int hot_prepare(void)
     array_type = module == NULL ? NULL : PyObject_GetAttrString(module, "array");
     Py_XDECREF(module);
     frombytes_name = PyUnicode_InternFromString("frombytes");
-    return array_type == NULL || frombytes_name == NULL ? -1 : 0;
+    typecode = PyUnicode_InternFromString("Q");
+    return array_type == NULL || frombytes_name == NULL || typecode == NULL ? -1 : 0;
 }
 
 uint64_t mix(uint64_t lineage, uint64_t tag)
@@ -44,9 +45,14 @@ static PyObject *as_bytes(const Numbers *numbers)
 
 PyObject *numbers_array(const Numbers *numbers)
 {
-    PyObject *bytes = as_bytes(numbers);
-    PyObject *array = bytes == NULL ? NULL : PyObject_CallFunction(array_type, "sO", "Q", bytes);
-    Py_XDECREF(bytes);
+    return heads_array((const unsigned char *)numbers->items, numbers->length * sizeof(uint64_t));
+}
+
+PyObject *heads_array(const unsigned char *at, size_t bytes)
+{
+    PyObject *raw = PyBytes_FromStringAndSize((const char *)at, (Py_ssize_t)bytes);
+    PyObject *array = raw == NULL ? NULL : PyObject_CallFunctionObjArgs(array_type, typecode, raw, NULL);
+    Py_XDECREF(raw);
     return array;
 }
 

@@ -1,4 +1,5 @@
-/* The innermost loops of a worker as a Python module; hot_bundles.c files bundles, hot_roots.c keeps open roots.
+/* The innermost loops of a worker as a Python module; hot_bundles.c files bundles, hot_roots.c keeps open roots,
+ * hot_pack.c and hot_unpack.c write and read messages.
  *
  * tailrace/hot.py has the same in Python for machines without a compiler; a test holds the two equal. Everything here
  * runs under the GIL.
@@ -219,6 +220,10 @@ static PyMethodDef methods[] = {
     {"look_up", look_up, METH_VARARGS, "Look keys up in a dict."},
     {"count_keys", count_keys, METH_VARARGS, "Count each key up and append it with its count to a list."},
     {"count_buckets", count_buckets, METH_VARARGS, "Count values into the buckets of a histogram."},
+    {"pack_frame", (PyCFunction)(void (*)(void))pack_frame, METH_FASTCALL,
+     "A frame of data: channel, serial, values, sizes and heads; None where the values are not all of one plain type."},
+    {"open_message", open_message, METH_O,
+     "Slot and attempt of a message's writer and its frames: kind, channel, and columns or bytes."},
     {NULL, NULL, 0, NULL},
 };
 

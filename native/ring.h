@@ -6,7 +6,7 @@
  *     0  | magic version head_count arena_units pid_namespace time_namespace creator file_bytes       |  once
  *   128  | frontier_hint   wrap_units   full_count                                                    |  producers
  *   256  | left                                                                                       |  consumers
- *   384  | wake_seq   sleeping   bells                                                                |  waiting for news
+ *   384  | wake_seq   sleeping   bells   patient                                                      |  waiting for news
  *   512  | space_seq  space_waiting                                                                   |  waiting for room
  *   640  | skipped_count  released_count                                                              |  monitors
  *   768  | peers[1024]: one word {start time 42 | pid 22} per attached process, 0 = vacant            |
@@ -111,6 +111,7 @@ struct ring_file {
     _Alignas(128) _Atomic uint32_t wake_seq;
     _Atomic uint32_t sleeping;
     _Atomic uint32_t bells;
+    _Atomic uint32_t patient; /* the consumer looks up soon anyway: do not wake it for what can wait */
     _Alignas(128) _Atomic uint32_t space_seq;
     _Atomic uint32_t space_waiting;
     _Alignas(128) _Atomic uint64_t skipped_count;
@@ -136,6 +137,7 @@ struct ring {
     _Atomic uint32_t closing;
 
     uint32_t bells_seen;
+    bool patient; /* as in the file */
     enum ring_wait_strategy strategy;
     int64_t spin_us;
     uint64_t right; /* right side of the sliding window: nothing before it is unseen except the holes */
@@ -170,6 +172,8 @@ void ring_unmap(struct ring *r);
 /* ring_protocol.c: the shared-memory protocol. */
 enum ring_result ring_reserve(struct ring *r, uint32_t units, struct ring_ticket *ticket);
 void ring_publish(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind);
+/* The same for what can wait: a consumer that said it is patient is left asleep. */
+void ring_publish_calmly(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind);
 void ring_abandon(struct ring *r, const struct ring_ticket *ticket);
 enum ring_result ring_take(struct ring *r, struct ring_view *view);
 bool ring_has_ready(struct ring *r);
@@ -185,6 +189,8 @@ int64_t ring_now_us(void);
 void ring_wake_consumers(struct ring *r);
 void ring_wake_producers(struct ring *r, bool now);
 void ring_bell(struct ring *r);
+/* Says that the one consumer need not be woken for what can wait; only where its next wait is short. */
+void ring_set_patient(struct ring *r, bool patient);
 /* 1: a record is ready or the bell was rung; 0: time is up; -1: a signal came, call again after handling it. */
 int ring_wait(struct ring *r, int64_t deadline_us);
 enum ring_result ring_reserve_wait(struct ring *r, uint32_t units, struct ring_ticket *ticket, int64_t deadline_us);

@@ -38,7 +38,7 @@ bool face_begin_consuming(Ring *self);
 void face_end_use(Ring *self);
 void face_end_lending(Ring *self);
 void face_end_borrowing(Ring *self);
-int face_wait(Ring *self, long long timeout_us);
+int face_wait(Ring *self, long long timeout_us, bool patient);
 uint64_t face_message_bytes_max(const Ring *self);
 
 PyObject *Ring_post(Ring *self, PyObject *const *args, Py_ssize_t count);

@@ -160,8 +160,8 @@ PyObject *Ring_recv(Ring *self, PyObject *args, PyObject *kwargs) {
 
 /* The hot calls: they wait and take in one, so that between the wake-up and the message no Python runs. */
 static PyObject *wait_and_take(Ring *self, PyObject *const *args, Py_ssize_t count, enum taking how) {
-    if (count != 2) {
-        return PyErr_Format(PyExc_TypeError, "max_records and timeout_us were expected, got %zd arguments", count);
+    if (count != 2 && count != 3) {
+        return PyErr_Format(PyExc_TypeError, "max_records, timeout_us and patient were expected, got %zd arguments", count);
     }
     Py_ssize_t records_max = PyLong_AsSsize_t(args[0]);
     long long timeout_us = PyErr_Occurred() ? 0 : PyLong_AsLongLong(args[1]);
@@ -169,7 +169,7 @@ static PyObject *wait_and_take(Ring *self, PyObject *const *args, Py_ssize_t cou
         return NULL;
     }
     if (timeout_us != 0 && !ring_has_ready(&self->ring)) {
-        int news = face_wait(self, timeout_us);
+        int news = face_wait(self, timeout_us, count == 3 && args[2] == Py_True);
         if (news != 1) {
             return news == -1 ? NULL : PyList_New(0);
         }

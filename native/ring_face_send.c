@@ -59,7 +59,7 @@ static int reserve(Ring *self, uint32_t units, long long timeout_us, struct ring
     return result == RING_OK;
 }
 
-static PyObject *send_plain(Ring *self, unsigned long target, Py_buffer *payload, long long timeout_us) {
+static PyObject *send_plain(Ring *self, unsigned long target, Py_buffer *payload, long long timeout_us, bool can_wait) {
     struct ring_ticket ticket;
     if (!face_is_usable(self) || !is_target(target) || !fits(self, (uint64_t)payload->len, false)) {
         return NULL;
@@ -67,7 +67,8 @@ static PyObject *send_plain(Ring *self, unsigned long target, Py_buffer *payload
     int reserved = reserve(self, ring_units_for((uint64_t)payload->len), timeout_us, &ticket);
     if (reserved == 1) {
         memcpy(ticket.body, payload->buf, (size_t)payload->len);
-        ring_publish(&self->ring, &ticket, (uint32_t)target, (uint32_t)payload->len, RING_PLAIN);
+        (can_wait ? ring_publish_calmly : ring_publish)(&self->ring, &ticket, (uint32_t)target, (uint32_t)payload->len,
+                                                        RING_PLAIN);
     }
     return reserved == -1 ? NULL : PyBool_FromLong(reserved);
 }
@@ -82,7 +83,7 @@ PyObject *Ring_try_send(Ring *self, PyObject *const *args, Py_ssize_t count) {
     if (PyErr_Occurred() || PyObject_GetBuffer(args[1], &payload, PyBUF_SIMPLE) == -1) {
         return NULL;
     }
-    PyObject *result = send_plain(self, target, &payload, 0);
+    PyObject *result = send_plain(self, target, &payload, 0, false);
     PyBuffer_Release(&payload);
     return result;
 }
@@ -92,8 +93,8 @@ static PyObject *send_side(Ring *self, unsigned long target, Py_buffer *payload,
 /* Sends a message of any size, the large ones by a side file; no keywords, for the same reason. */
 PyObject *Ring_post(Ring *self, PyObject *const *args, Py_ssize_t count) {
     Py_buffer payload;
-    if (count != 3) {
-        return PyErr_Format(PyExc_TypeError, "post takes target, payload and timeout_us, got %zd arguments", count);
+    if (count != 3 && count != 4) {
+        return PyErr_Format(PyExc_TypeError, "post takes target, payload, timeout_us and can_wait, got %zd arguments", count);
     }
     unsigned long target = PyLong_AsUnsignedLong(args[0]);
     long long timeout_us = PyErr_Occurred() ? 0 : PyLong_AsLongLong(args[2]);
@@ -101,7 +102,8 @@ PyObject *Ring_post(Ring *self, PyObject *const *args, Py_ssize_t count) {
         return NULL;
     }
     bool large = (uint64_t)payload.len > face_message_bytes_max(self);
-    PyObject *result = (large ? send_side : send_plain)(self, target, &payload, timeout_us);
+    PyObject *result = large ? send_side(self, target, &payload, timeout_us)
+                             : send_plain(self, target, &payload, timeout_us, count == 4 && args[3] == Py_True);
     PyBuffer_Release(&payload);
     return result;
 }
@@ -114,7 +116,7 @@ PyObject *Ring_send(Ring *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ky*L:send", names, &target, &payload, &timeout_us)) {
         return NULL;
     }
-    PyObject *result = send_plain(self, target, &payload, timeout_us);
+    PyObject *result = send_plain(self, target, &payload, timeout_us, false);
     PyBuffer_Release(&payload);
     return result;
 }

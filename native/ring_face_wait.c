@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 /* 1: news; 0: time is up or the ring was closed meanwhile; -1: error set. Below 0 waits for ever. */
-int face_wait(Ring *self, long long timeout_us) {
+int face_wait(Ring *self, long long timeout_us, bool patient) {
     face_end_borrowing(self); /* or a producer could wait for the room that a sleeper holds */
+    ring_set_patient(&self->ring, patient);
     int64_t deadline_us = timeout_us < 0 ? INT64_MAX : ring_now_us() + timeout_us;
     for (;;) {
         int news;
@@ -38,7 +39,7 @@ PyObject *Ring_wait(Ring *self, PyObject *arg) {
     if (PyErr_Occurred() || !face_begin_consuming(self)) {
         return NULL;
     }
-    int news = face_wait(self, timeout_us);
+    int news = face_wait(self, timeout_us, false);
     return news == -1 ? NULL : PyBool_FromLong(news);
 }
 

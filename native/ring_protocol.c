@@ -89,7 +89,7 @@ enum ring_result ring_reserve(struct ring *r, uint32_t units, struct ring_ticket
     }
 }
 
-void ring_publish(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind) {
+static void make_ready(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind) {
     struct ring_head *head = ring_head_of(r, ticket->seq);
     head->tag = ticket->seq;
     head->target = target;
@@ -97,7 +97,19 @@ void ring_publish(struct ring *r, const struct ring_ticket *ticket, uint32_t tar
     head->kind = kind;
     head->writer = r->pid;
     ring_store(&head->control, ring_control(ring_lap_of(r, ticket->seq), RING_READY, r->peer, ticket->end));
+}
+
+void ring_publish(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind) {
+    make_ready(r, ticket, target, length, kind);
     ring_wake_consumers(r);
+}
+
+/* A consumer that takes its word back does so before it looks for the last time, and then finds the record. */
+void ring_publish_calmly(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind) {
+    make_ready(r, ticket, target, length, kind);
+    if (ring_load(&r->file->patient) == 0) {
+        ring_wake_consumers(r);
+    }
 }
 
 /* The body could not be written after all: the record is passed over like a dead writer's. */

@@ -60,6 +60,13 @@ void ring_bell(struct ring *r) {
     ring_wake_consumers(r);
 }
 
+void ring_set_patient(struct ring *r, bool patient) {
+    if (patient != r->patient) {
+        r->patient = patient;
+        ring_store(&r->file->patient, patient ? 1 : 0);
+    }
+}
+
 static bool has_news(struct ring *r) {
     uint32_t bells = ring_load(&r->file->bells);
     if (bells != r->bells_seen) {

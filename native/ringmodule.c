@@ -203,6 +203,7 @@ enum figure {
     FULL_COUNT,
     SKIPPED_COUNT,
     RELEASED_COUNT,
+    BELLS,
     PENDING
 };
 
@@ -226,6 +227,8 @@ static PyObject *Ring_figure(Ring *self, void *which) {
         return PyLong_FromUnsignedLongLong(atomic_load(&r->file->skipped_count));
     case RELEASED_COUNT:
         return PyLong_FromUnsignedLongLong(atomic_load(&r->file->released_count));
+    case BELLS:
+        return PyLong_FromUnsignedLong(atomic_load(&r->file->bells));
     default:
         return PyLong_FromUnsignedLongLong(ring_frontier(r) - atomic_load(&r->file->left));
     }
@@ -245,6 +248,7 @@ static PyGetSetDef ring_figures[] = {
     FIGURE("full_count", FULL_COUNT),
     FIGURE("skipped_count", SKIPPED_COUNT),
     FIGURE("released_count", RELEASED_COUNT),
+    FIGURE("bells", BELLS),
     FIGURE("pending_records", PENDING),
     {"path", (getter)Ring_path, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},

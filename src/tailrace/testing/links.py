@@ -59,13 +59,13 @@ class DelayedBoard(Switchboard):
         self._release()
         return super().poll()
 
-    def wait(self, timeout_us: int) -> None:
+    def wait(self, timeout_us: int, *, patient: bool = False) -> None:
         """Sleep no longer than until something is due."""
         due_s = min((held[0][0] for held in self._held.values() if held), default=None)
         if due_s is not None:
             left_us = int((due_s - time.monotonic()) * _US_PER_S)
             timeout_us = min(timeout_us, left_us if left_us > 0 else _RETRY_US)
-        super().wait(timeout_us)
+        super().wait(timeout_us, patient=patient)
 
     def _release(self) -> None:
         now_s = time.monotonic()

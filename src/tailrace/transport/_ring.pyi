@@ -15,6 +15,7 @@ class Ring:
     full_count: int
     skipped_count: int
     released_count: int
+    bells: int  # how often the bell was rung
     path: str
 
     # Make the file exclusively (0600) with its memory allocated, so that a full /dev/shm is OSError(ENOSPC).
@@ -25,8 +26,9 @@ class Ring:
     @staticmethod
     def attach(path: str) -> Ring: ...
 
-    # Send a message of any size, a large one by a side file; waits for room like send.
-    def post(self, target: int, payload: Buffer, timeout_us: int, /) -> bool: ...
+    # Send a message of any size, a large one by a side file; waits for room like send. For one that can wait, a patient
+    # receiver is not woken.
+    def post(self, target: int, payload: Buffer, timeout_us: int, can_wait: bool = False, /) -> bool: ...
 
     # False: no room now. ValueError if larger than max_message_bytes.
     def try_send(self, target: int, payload: Buffer, /) -> bool: ...
@@ -41,7 +43,8 @@ class Ring:
     def send_large(self, target: int, payload: Buffer, timeout_us: int) -> bool: ...
 
     # Wait like wait, unless something is ready, then take like recv; empty at the timeout or when the bell was rung.
-    def receive(self, max_records: int, timeout_us: int, /) -> list[tuple[int, bytes]]: ...
+    # A patient one is not woken by what can wait.
+    def receive(self, max_records: int, timeout_us: int, patient: bool = False, /) -> list[tuple[int, bytes]]: ...
 
     # Like receive, but large payloads are views of the ring itself, which hold until the next call that waits or takes.
     def borrow(self, max_records: int, timeout_us: int, /) -> list[tuple[int, bytes | memoryview]]: ...

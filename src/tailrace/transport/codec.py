@@ -1,7 +1,8 @@
 """Values to bytes and back, with every type kept exactly; the only module that unpickles.
 
 Batches of one plain type, or of tuples of plain types, go through msgspec with a decoder built for the types seen;
-whatever else a user has goes through pickle. Bytes reach this module only from peers that have proved the secret.
+whatever else a user has goes through pickle. ``mail`` has plain batches encoded natively where it can, to the same
+bytes. Bytes reach this module only from peers that have proved the secret.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _LETTER: dict[type, str] = {str: "s", int: "i", float: "f", bytes: "y", bool: "b
 _TYPE: dict[str, Any] = {letter: kind for kind, letter in _LETTER.items()}
 _encode = msgspec.msgpack.Encoder().encode
 _COUNT = struct.Struct("<I")
+#: Parts of a tuple that a signature names; its length is one byte.
+_PLACES_MAX = 250
 _BIG_ENDIAN = sys.byteorder == "big"
 
 
@@ -43,7 +46,7 @@ def signature(values: list[Any]) -> str:
     if len(shapes) != 1:
         return ""
     letters = [_LETTER.get(part, "") for part in shapes.pop()]
-    return f"({''.join(letters)})" if letters and all(letters) else ""
+    return f"({''.join(letters)})" if letters and all(letters) and len(letters) <= _PLACES_MAX else ""
 
 
 @lru_cache(maxsize=256)

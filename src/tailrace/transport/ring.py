@@ -110,9 +110,12 @@ class Inbox:
         """Wake the one who waits."""
         self.ring.bell()
 
-    def receive(self, max_records: int = 64, timeout_us: int = 0) -> list[tuple[int, bytes]]:
-        """Take what is ready, as (target task, payload), waiting for the first; empty also when the bell was rung."""
-        messages = self.ring.receive(max_records, timeout_us)
+    def receive(self, max_records: int = 64, timeout_us: int = 0, *, patient: bool = False) -> list[tuple[int, bytes]]:
+        """Take what is ready, as (target task, payload), waiting for the first; empty also when the bell was rung.
+
+        A ``patient`` one, whose timeout is short, is not woken by messages that can wait.
+        """
+        messages = self.ring.receive(max_records, timeout_us, patient)
         self._receives += 1
         if self._receives % _SAMPLE_EVERY == 0:
             self._adapt(messages)
@@ -147,10 +150,13 @@ class Outlet:
         self.path = path
         self.ring = _attach(path)
 
-    def send(self, target: int, payload: Buffer, timeout_us: int = 0) -> bool:
-        """Send one message; False: no room within the timeout, which is back-pressure."""
+    def send(self, target: int, payload: Buffer, timeout_us: int = 0, *, can_wait: bool = False) -> bool:
+        """Send one message; False: no room within the timeout, which is back-pressure.
+
+        One that ``can_wait`` does not wake a receiver that said it would look up soon by itself.
+        """
         try:
-            return self.ring.post(target, payload, timeout_us)
+            return self.ring.post(target, payload, timeout_us, can_wait)
         except OSError as error:  # the file beside the ring that a large message takes
             raise as_segment_error(error, self.path) from error
 

@@ -18,7 +18,7 @@ from .ring import Outlet as RingOutlet
 from .segments import SegmentError
 from .stream import UNPROVED_MAX, ClosedError, StreamConnection
 from .waiting import FutexWaiter, SelectWaiter
-from .wire import WireError
+from .wire import ACKS, MESSAGE_HEAD_BYTES, WireError
 
 if TYPE_CHECKING:
     from tailrace.config import Settings
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 _RECONNECT_S = 0.5
 _RECV_RECORDS = 256
-#: While records come by the ring, sockets are looked at this often.
-_SELECT_S = 0.0005
+#: Sockets of a worker with a ring are looked at when the bell was rung, which they do, and at least this often.
+_SELECT_S = 0.005
 _LISTEN_BACKLOG = 128
 _CONTROL = "control"
+_FIRST_KIND = slice(MESSAGE_HEAD_BYTES, MESSAGE_HEAD_BYTES + 1)
+_CAN_WAIT = bytes((ACKS,))
 
 #: What a peer may do wrong: go away, fail to prove itself, or send what is no message.
 PEER_ERRORS = (ClosedError, HandshakeError, WireError, OSError)
@@ -59,7 +61,9 @@ class Switchboard:
         self.reconnected: list[int] = []
         self.control_ready = False
         self._selected_s = 0.0
-        self._early: list[tuple[int, bytes]] = []
+        self._bells_heard = -1
+        #: What was taken on waking; None when the last thing was not to wait.
+        self._early: list[tuple[int, bytes]] | None = None
         self.nook = Nook(settings)
         inbox = self.nook.inbox
         self._waiter: Waiter = (
@@ -107,13 +111,13 @@ class Switchboard:
         found: list[bytes] = []
         inbox = self.nook.inbox
         if inbox is not None:
-            records, self._early = self._early or inbox.receive(_RECV_RECORDS), []
-            found.extend([payload for _, payload in records])
-            now_s = time.monotonic()
-            if found and now_s - self._selected_s < _SELECT_S:
-                return found  # a system call per message costs more than a socket's waiting for a moment
-            self._selected_s = now_s
+            records = inbox.receive(_RECV_RECORDS) if self._early is None else self._early
+            self._early = None
+            found = [payload for _, payload in records]
+            if not self._sockets_may_have_something(inbox.ring.bells):
+                return found  # a system call less in front of the work
         for key, events in self._selector.select(0):
+            self._bells_heard = -1  # there may be more than is read at once
             thing = key.data
             if isinstance(thing, socket.socket):
                 self._accept(thing)
@@ -125,9 +129,20 @@ class Switchboard:
                 self.control_ready = True
         return found
 
-    def wait(self, timeout_us: int) -> None:
-        """Sleep until something comes, the bell is rung or the time is up; what came is there for ``poll``."""
-        self._early = self._waiter.wait(timeout_us)
+    def _sockets_may_have_something(self, bells: int) -> bool:
+        now_s = time.monotonic()
+        if bells == self._bells_heard and now_s - self._selected_s < _SELECT_S:
+            return False
+        self._bells_heard = bells
+        self._selected_s = now_s
+        return True
+
+    def wait(self, timeout_us: int, *, patient: bool = False) -> None:
+        """Sleep until something comes, the bell is rung or the time is up; what came is there for ``poll``.
+
+        A ``patient`` sleeper, whose time is short, is not woken by acks.
+        """
+        self._early = self._waiter.wait(timeout_us, patient=patient)
 
     def bell(self) -> None:
         """Wake the loop, from any thread."""
@@ -236,7 +251,8 @@ class _Link:
         if self._ring is None and self._connection is None:
             self._open()
         if self._ring is not None:
-            return self._ring.send(0, message)
+            # Acks are framed last: a message that begins with them holds nothing else, and they can wait.
+            return self._ring.send(0, message, can_wait=message[_FIRST_KIND] == _CAN_WAIT)
         if self._connection is None:
             return False
         try:

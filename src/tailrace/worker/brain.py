@@ -22,7 +22,7 @@ from tailrace import protocol
 from tailrace.connect import lookup
 from tailrace.connect.errors import SchemaError
 from tailrace.routing.fixed import RouteError
-from tailrace.transport import codec, wire
+from tailrace.transport import codec, mail
 
 from .acks import Acknowledger
 from .build import Site
@@ -196,12 +196,12 @@ class WorkerBrain:
 
     def on_message(self, data: bytes | memoryview) -> None:
         """Take in a message of another worker, unless that worker has been replaced."""
-        slot, attempt = wire.sender(data)
+        slot, attempt, frames = mail.opened(data)
         peer = self.peers.get(slot)
         if peer is None or peer.attempt != attempt:
             self.refused_messages += 1
         else:
-            self._delivery.receive(data)
+            self._delivery.receive(frames)
 
     def on_reconnect(self, slot: int) -> None:
         """A broken connection to a living peer is back."""
@@ -256,6 +256,11 @@ class WorkerBrain:
         if (late_ns := self.late_ns) is not None:
             wait_us = min(wait_us, max(0, late_ns - self.clock.now_ns()) // 1000)
         return wait_us
+
+    @property
+    def patient(self) -> bool:
+        """Whether acks need not wake the loop from the sleep that ``wait_us`` named."""
+        return self._running and self._scheduler.patient
 
     def on_time(self) -> None:
         """Do what the clock asks for: send overdue roots again, report."""

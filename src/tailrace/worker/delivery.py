@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.routing import PENDING_ROUTINGS
-from tailrace.transport import codec, wire
+from tailrace.transport import codec, mail, wire
 
 if TYPE_CHECKING:
     from tailrace import protocol
@@ -55,21 +55,21 @@ class Delivery:
 
     # -- in ------------------------------------------------------------------------------------------------------
 
-    def receive(self, data: bytes | memoryview) -> None:
+    def receive(self, frames: list[mail.Opened]) -> None:
         """Take in the frames of a message whose sender is known to be current."""
         floor = self._floor
         now_ns = floor.clock.now_ns()
-        for frame in wire.frames(data):
-            if frame.kind == wire.DATA:
-                self._deliver(*floor.inbound[frame.channel], codec.decode_batch(frame.payload), now_ns)
-            elif frame.kind == wire.ACKS:
-                self._acks.arrived(codec.decode_heads(frame.payload), now_ns)
-            elif frame.kind == wire.CREDITS:
-                self._credited(floor.outbound[frame.channel], int.from_bytes(frame.payload, "little"))
-            elif frame.kind == wire.END:
-                self._end(*floor.inbound[frame.channel])
-            elif frame.kind == wire.RESYNC:
-                self._resync(floor.inbound[frame.channel][1], int.from_bytes(frame.payload, "little"))
+        for kind, channel, content in frames:
+            if kind == wire.DATA:
+                self._deliver(*floor.inbound[channel], mail.batch_in(content), now_ns)
+            elif kind == wire.ACKS:
+                self._acks.arrived(codec.decode_heads(content), now_ns)
+            elif kind == wire.CREDITS:
+                self._credited(floor.outbound[channel], int.from_bytes(content, "little"))
+            elif kind == wire.END:
+                self._end(*floor.inbound[channel])
+            elif kind == wire.RESYNC:
+                self._resync(floor.inbound[channel][1], int.from_bytes(content, "little"))
 
     def _deliver(self, task: Task, channel: Channel, batch: Batch, now_ns: int) -> None:
         if task.closing:

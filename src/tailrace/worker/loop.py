@@ -119,7 +119,7 @@ class WorkerLoop:
         self._housekeeping()
         # Handing over within the worker may have made work.
         if idle and not brain.has_ready and (wait_us := brain.wait_us()):
-            board.wait(wait_us)
+            board.wait(wait_us, patient=brain.patient)
         return True
 
     def _take_orders(self) -> None:

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from tailrace.batch import HEAD_PLACES
-from tailrace.transport import codec, wire
+from tailrace.transport import codec, mail, wire
 
 if TYPE_CHECKING:
     from array import array
@@ -39,6 +39,7 @@ class PostOffice:
         self._send = send
         self._batch_max = batch_max
         self._message_bytes_max = message_bytes_max
+        self._message_bytes_aim = min(MESSAGE_BYTES_AIM, message_bytes_max)
         #: Per peer the parts of each message; the last one still grows.
         self._frames: dict[int, list[list[bytes]]] = {}
         self._growing_bytes: dict[int, int] = {}
@@ -93,29 +94,26 @@ class PostOffice:
             values_max = self._batch_max
             if len(box.values) * per_value > FRAME_BYTES_AIM or box.room < values_max:
                 values_max = max(1, min(values_max, box.room, int(FRAME_BYTES_AIM / per_value)))
-            batch = box.take(values_max)
-            size = 0
-            for payload in self._encode(batch):
-                size += len(payload)
-                self._frame(box.slot, wire.DATA, box.channel, box.serial, payload)
-            self._value_bytes[box.channel] = 0.5 * per_value + 0.5 * size / len(batch.values)
-            box.bytes_sent += size
+            count = len(box.values)
+            size = self.some(box, values_max)
+            self._value_bytes[box.channel] = 0.5 * per_value + 0.5 * size / (count - len(box.values))
 
     def some(self, box: Outbox, values_max: int) -> int:
         """Send a few tuples of an outbox, whole bundles and at least one; gives the bytes that takes."""
         size = 0
-        for payload in self._encode(box.take(values_max)):
-            size += wire.FRAME_HEAD_BYTES + len(payload)
-            self._frame(box.slot, wire.DATA, box.channel, box.serial, payload)
+        batch = box.take(values_max)
+        for frame in self._encode(box.channel, box.serial, batch):
+            size += len(frame)
+            self._add(box.slot, frame)
         box.bytes_sent += size
         return size
 
-    def _encode(self, batch: Batch) -> list[bytes]:
-        """Encode a batch, in parts where it would be too long for one message."""
-        payload = codec.encode_batch(batch)
-        found = len(payload) + wire.MESSAGE_HEAD_BYTES + wire.FRAME_HEAD_BYTES
+    def _encode(self, channel: int, serial: int, batch: Batch) -> list[bytes]:
+        """Frame a batch, in parts where it would be too long for one message."""
+        frame = mail.frame_of(channel, serial, batch)
+        found = len(frame) + wire.MESSAGE_HEAD_BYTES
         if found <= self._message_bytes_max:
-            return [payload]
+            return [frame]
         first, rest = batch.split(max(1, len(batch) // 2))
         if rest is None:
             raise wire.WireError(
@@ -123,7 +121,7 @@ class PostOffice:
                 f"in {len(batch)} value(s).",
                 "Raise the setting frame_bytes_max, or emit less per tuple.",
             )
-        return self._encode(first) + self._encode(rest)
+        return self._encode(channel, serial, first) + self._encode(channel, serial, rest)
 
     def end(self, box: Outbox) -> None:
         """Say that nothing more comes on a channel."""
@@ -135,13 +133,21 @@ class PostOffice:
         self._frame(box.slot, wire.RESYNC, box.channel, box.serial, box.sent.to_bytes(8, "little"))
 
     def _frame(self, slot: int, kind: int, channel: int, serial: int, payload: bytes) -> None:
-        messages = self._frames.setdefault(slot, [])
-        size = wire.FRAME_HEAD_BYTES + len(payload)
-        if not messages or self._growing_bytes[slot] + size > min(MESSAGE_BYTES_AIM, self._message_bytes_max):
-            messages.append([self._head])
-            self._growing_bytes[slot] = wire.MESSAGE_HEAD_BYTES
-        self._growing_bytes[slot] += size
-        messages[-1] += (wire.frame_head(kind, channel, serial, len(payload)), payload)
+        self._add(slot, wire.frame_head(kind, channel, serial, len(payload)) + payload)
+
+    def _add(self, slot: int, frame: bytes) -> None:
+        """Put a frame into the message that grows for a peer, or begin another one."""
+        messages = self._frames.get(slot)
+        size = len(frame)
+        if messages is None:
+            self._frames[slot] = [[self._head, frame]]
+            self._growing_bytes[slot] = wire.MESSAGE_HEAD_BYTES + size
+        elif self._growing_bytes[slot] + size > self._message_bytes_aim:
+            messages.append([self._head, frame])
+            self._growing_bytes[slot] = wire.MESSAGE_HEAD_BYTES + size
+        else:
+            messages[-1].append(frame)
+            self._growing_bytes[slot] += size
 
     def _frame_acks(self) -> None:
         step = ACKS_PER_FRAME_MAX * HEAD_PLACES

@@ -18,6 +18,8 @@ IDLE_US = 100_000
 _STUCK_US = 200
 #: The shortest sleep while a source has something due.
 _NAP_US = 50
+#: Acks do not wake a worker that wakes by itself within this time, unless it needs them to go on.
+_PATIENCE_US = 2000
 #: Records read at a time by a source that has a thread of its own.
 _THREAD_RECORDS = 64
 
@@ -36,6 +38,8 @@ class Scheduler:
         self._slice_ns = settings.slice_us * 1000
         self._outbox_tuples = settings.outbox_tuples
         self._max_pending = settings.max_pending
+        #: Whether acks may wait for the end of the sleep that ``wait_us`` has named.
+        self.patient = False
 
     def next_work(self) -> Work | None:
         """The next piece of user code to run; None when there is nothing to do."""
@@ -110,7 +114,7 @@ class Scheduler:
             room = self._max_pending - len(source.ledger)
             if room <= 0 or task.held_back(self._outbox_tuples):
                 continue
-            found = source.next_reader()
+            found = source.next_reader(self._floor.clock)
             if found is not None:
                 inline = task.mode == "inline"
                 records_max = task.values_per_turn(self._slice_ns) if inline else _THREAD_RECORDS
@@ -131,21 +135,25 @@ class Scheduler:
         return task.issue(CloseWork(task))
 
     def wait_us(self) -> int:
-        """How long nothing will be due, in microseconds, if no message comes."""
+        """How long nothing will be due, in microseconds, if no message comes; asked when ``next_work`` gave nothing."""
+        self.patient = False
         if self._floor.post.stuck:
             return _STUCK_US
         until_us = IDLE_US
         now_ns = self._floor.clock.now_ns()
+        held_back = False
         for wait_ns in (self._acks.wait_ns(now_ns), self._delivery.wait_ns(now_ns)):
             if wait_ns is not None:
                 until_us = min(until_us, wait_ns // 1000)
         for task, source in self._floor.sources:
             if task.closed or source.exhausted or task.in_flight:
                 continue
-            held = len(source.ledger) >= self._max_pending or task.held_back(self._outbox_tuples)
-            if not held:
-                until_us = min(until_us, max(_NAP_US, int(source.wait_s() * 1e6)))
+            if len(source.ledger) >= self._max_pending or task.held_back(self._outbox_tuples):
+                held_back = True
+            else:
+                until_us = min(until_us, max(_NAP_US, (source.ready_ns - now_ns) // 1000))
         for task in self._ticking:
             if task.next_tick_ns is not None and not task.closing and not task.in_flight:
-                until_us = min(until_us, max(0, task.next_tick_ns - self._floor.clock.now_ns()) // 1000)
+                until_us = min(until_us, max(0, task.next_tick_ns - now_ns) // 1000)
+        self.patient = until_us <= _PATIENCE_US and not held_back
         return until_us

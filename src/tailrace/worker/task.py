@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tailrace.acking.dedup import Guard
     from tailrace.acking.ledger import Ledger
     from tailrace.acking.replay import Replays
+    from tailrace.clock import Clock
     from tailrace.connect.base import Reader
     from tailrace.receiving.inbox import Arrival, Inbox
     from tailrace.topology.plan import Stage
@@ -32,6 +33,7 @@ THREAD_SLICES = 8
 VALUES_PER_TURN_MAX = 1024
 CPU_SAMPLED_EVERY = 16
 _COST_WEIGHT = 0.2
+_NS_PER_S = 1_000_000_000
 
 
 class Task:
@@ -151,6 +153,8 @@ class SourceSide:
         self.draining = False
         #: Which roots are sent again for being late; those of a lost worker always are.
         self.replays: Replays | None = None
+        #: When some partition may have something, as found when none had.
+        self.ready_ns = 0
         self._turns = deque(readers.items())
 
     @property
@@ -163,13 +167,18 @@ class SourceSide:
                 return False
         return True
 
-    def next_reader(self) -> tuple[int, Reader] | None:
-        """The next partition in turn that may have something now."""
+    def next_reader(self, clock: Clock) -> tuple[int, Reader] | None:
+        """The next partition in turn that may have something now; if there is none, notes when there may be."""
+        least_s = 1.0
         for _ in range(len(self._turns)):
             partition, reader = self._turns[0]
             self._turns.rotate(-1)
-            if not reader.finished and reader.wait_s() <= 0:
-                return partition, reader
+            if not reader.finished:
+                wait_s = reader.wait_s()
+                if wait_s <= 0:
+                    return partition, reader
+                least_s = min(least_s, wait_s)
+        self.ready_ns = clock.now_ns() + int(least_s * _NS_PER_S)
         return None
 
     def wait_s(self) -> float:

@@ -80,6 +80,21 @@ def test_untracked_batches(values):
     assert exactly(found.values) == exactly(values)
 
 
+def test_numbers_and_lengths_of_every_width():
+    edges = [0, 31, 32, 127, 128, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**63 - 1]
+    numbers = [sign * (edge + step) for edge in edges for step in (-1, 0, 1) for sign in (1, -1)]
+    assert carried([*numbers, 2**64 - 1, -(2**63)]).values == [*numbers, 2**64 - 1, -(2**63)]
+    for length in (0, 15, 16, 31, 32, 255, 256, 65535, 65536):
+        texts = ["x" * length, "ä" * length]
+        assert carried(texts).values == texts
+        assert carried([b"x" * length]).values == [b"x" * length]
+        assert carried([1] * max(1, length)).values == [1] * max(1, length)
+
+
+def test_a_tuple_of_more_parts_than_a_signature_holds_goes_through_pickle():
+    assert carried([(1,) * 300]).values == [(1,) * 300]
+
+
 class Colour(enum.Enum):
     RED = 1
 

@@ -53,6 +53,32 @@ def test_receive_gives_nothing_when_time_is_up_or_the_bell_rings(ends):
     assert inbox.receive(8, LONG_US) == []
 
 
+def to_be_woken(inbox):
+    """Whether the receiver went to sleep and nobody has called it since: the word ``sleeping`` of native/ring.h."""
+    with open(inbox.path, "rb") as file:  # noqa: PTH123 - at an offset
+        file.seek(388)
+        return file.read(4) == b"\1\0\0\0"
+
+
+@pytest.mark.parametrize(("patient", "woken"), [(True, False), (False, True)])
+def test_only_a_patient_receiver_is_not_woken_by_what_can_wait(ends, patient, woken):
+    inbox, outlet = ends
+    assert inbox.receive(8, 1000, patient=patient) == []
+    assert to_be_woken(inbox)
+    outlet.send(1, b"ack", can_wait=True)
+    assert to_be_woken(inbox) is not woken
+    outlet.send(2, b"data")
+    assert not to_be_woken(inbox)
+    assert inbox.receive(8) == [(1, b"ack"), (2, b"data")]
+
+
+def test_bells_are_counted(ends):
+    inbox, _ = ends
+    before = inbox.ring.bells
+    inbox.bell()
+    assert inbox.ring.bells == before + 1
+
+
 def test_one_call_sends_small_and_large(ends):
     inbox, outlet = ends
     large = os.urandom(100_000)  # more than a quarter of the ring: by a side file
@@ -120,7 +146,7 @@ def test_lent_bytes_outlive_the_close_of_their_ring(ends):
     lent.release()
 
 
-@pytest.mark.parametrize("wrong", [(), (1,), (1, 2, 3), ("a", 0), (1, "b")])
+@pytest.mark.parametrize("wrong", [(), (1,), (1, 2, False, 4), ("a", 0), (1, "b")])
 def test_wrong_arguments_are_refused(ends, wrong):
     inbox, _ = ends
     with pytest.raises(TypeError):

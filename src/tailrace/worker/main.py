@@ -84,7 +84,7 @@ def run_worker(boot: Boot, where: Whereabouts, make_board: Callable[..., Switchb
 def _work(
     boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboard, neighbours: Neighbours | None
 ) -> None:
-    attempt = control.register(_registration(boot, where, board, neighbours))
+    attempt = control.register(_registration(where, board, _node(boot, where), neighbours))
     board.admitted(attempt)
 
     def context_of(spec: OperatorSpec, task: int, tasks: int) -> TaskContext:
@@ -135,7 +135,7 @@ def _node(boot: Boot, where: Whereabouts) -> str:
 
 
 def _registration(
-    boot: Boot, where: Whereabouts, board: Switchboard, neighbours: Neighbours | None
+    where: Whereabouts, board: Switchboard, node: str = "", neighbours: Neighbours | None = None
 ) -> protocol.Register:
     nook = board.nook
     peer = protocol.Peer(
@@ -148,7 +148,7 @@ def _registration(
         probe_path=nook.probe.path,
         probe_nonce=nook.probe.nonce,
         why_no_ring=nook.why_no_ring,
-        node=_node(boot, where),
+        node=node,
         board="" if neighbours is None else neighbours.path,
     )
     return protocol.Register(

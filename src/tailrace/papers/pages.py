@@ -107,7 +107,7 @@ def _repeats(figure: Figure) -> str:
 def _reasons(judged: Sequence[Judged]) -> str:
     """Why, for whatever is not as the paper says."""
     lines = [
-        f"- **{each.claim.claim}** ({each.verdict}). {each.claim.why}"
+        f"- **{each.claim.claim}** ({each.claim.section}; {each.verdict}). {each.claim.why}"
         for each in judged
         if each.verdict in {SMALLER, FAILS}
     ]

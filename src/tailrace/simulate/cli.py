@@ -41,6 +41,7 @@ def simulate(
         report = run(
             quick=quick, seeds=seeds, progress=lambda what, share: bar.update(task, completed=share, description=what)
         )
+    seeds = report.runs or seeds
     show(console, report, seeds, quick=quick)
     if json_file is not None:
         json_file.write_text(json.dumps(as_json(report, seeds, quick=quick), indent=1) + "\n", encoding="utf-8")

@@ -70,6 +70,8 @@ class Report:
     rows: list[Row]
     panels: list[Panel]
     columns: tuple[str, ...]
+    #: Runs behind each figure where that is not one per seed.
+    runs: int | None = None
 
 
 def compare(

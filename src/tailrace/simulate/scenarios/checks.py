@@ -78,7 +78,8 @@ def large(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) ->
     latency = Panel(
         "latency while load and speeds change", "time, s", "latency, ms", {"roots": _means(result.timeline)}
     )
-    return Report("large", large.__doc__ or "", [row], [latency], ("hops", "wall_s", "us_per_hop", "p50_ms", "p99_ms"))
+    columns = ("hops", "wall_s", "us_per_hop", "p50_ms", "p99_ms")
+    return Report("large", large.__doc__ or "", [row], [latency], columns, runs=1)
 
 
 def _means(timeline: Sequence[tuple[float, float]], points: int = 60) -> list[tuple[float, float]]:

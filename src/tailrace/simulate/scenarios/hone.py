@@ -67,7 +67,7 @@ def slots(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) ->
             ("queues at 1,000/s each", False, lambda _, rate: rate == 1000),  # noqa: PLR2004
         )
     ]  # fmt: skip
-    return Report("slots", slots.__doc__ or "", rows, panels, ("max_backlog", "mean_delay_ms", "jain"))
+    return Report("slots", slots.__doc__ or "", rows, panels, ("max_backlog", "mean_delay_ms", "jain"), runs=1)
 
 
 def hone(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:

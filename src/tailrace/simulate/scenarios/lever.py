@@ -60,6 +60,7 @@ RIVALS: dict[str, Callable[[], Rival]] = {
     "default": Rival, "speculation": Speculation, "skewtune": SkewTune, "dolly": Dolly, "wrangler": Wrangler
 }  # fmt: skip
 PLANS: dict[str, Plan] = {"lever": LeverPlan(), "damped": DampedPlan()}
+HELPERS: dict[str, Plan] = {f"{count}_helpers": LeverPlan(helpers=count) for count in (0, 2, 4, 6, 12)}
 PARTS: dict[str, Plan] = {
     "ips": LeverPlan(capacity=False, reassignment=False),
     "ips_ilc": LeverPlan(reassignment=False),
@@ -156,7 +157,7 @@ def burst(nodes: int, node: int, begin: int) -> Callable[[int], tuple[float, ...
 def arms_of(names: Sequence[str]) -> dict[str, str | Plan]:
     """Rivals by name, plans as they are."""
     every: dict[str, str | Plan] = {name: name for name in RIVALS}
-    return {name: value for name, value in {**every, **PLANS, **PARTS}.items() if name in names}
+    return {name: value for name, value in {**every, **PLANS, **PARTS, **HELPERS}.items() if name in names}
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def lever(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) ->
     plan = [Study(name, every, shape) for name, shape in SHAPES.items()]
     plan += [Study(f"wordcount,nodes={nodes}", every, count, nodes=nodes) for nodes in (32, 64)]
     plan += [Study(f"{name},yarn", every, SHAPES[name], yarn=True) for name in ("wordcount", "ysb")]
-    plan.append(Study("parts", ("default", *PARTS), count))
+    plan += [Study("parts", ("default", *PARTS), count), Study("helpers", ("default", *HELPERS), count)]
     plan += [
         Study(f"interval={seconds:g}s", ("default", "lever"), count, interval_ms=seconds * 1000)
         for seconds in (0.25, 0.5, 2.0, 10.0)

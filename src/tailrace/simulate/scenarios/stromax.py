@@ -118,6 +118,7 @@ def stromax(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) 
         rows += _bootstrap(drawing(name), nodes, tuples, seeds)
     progress("rebalance", 0.7)
     rebalanced, over_time = _rebalance(nodes, tuples, seeds)
+    rebalanced += _reassigned(nodes)
     progress("scaling", 0.85)
     scaled, curve = _scaling(tuples, seeds)
     columns = ("tpt_ms", "p99_ms", "inter_node_bytes", "imbalance", "throughput_per_s")
@@ -183,6 +184,25 @@ def _rebalance(nodes: Sequence[Host], tuples: int, seeds: int) -> tuple[list[Row
         ]
     title = "processing time across a rebalance at 300 s (the change itself is not simulated)"
     return rows, Panel(title, "time, s", "mean processing time, ms", lines)
+
+
+def _reassigned(nodes: Sequence[Host]) -> list[Row]:
+    """All six at once: what two streams of TSSA send between nodes before and after, by the accounting alone."""
+    topologies = [drawing(name, sources=3, bolts=10) for name in _SHAPES]
+    places = [by_name("stromax").place(topology.graph, nodes) for topology in topologies]
+    union = TaskGraph.union(topology.graph for topology in topologies)
+    whole = by_name("stromax", neighbour_weight="traffic").place(union, nodes, Snapshot())
+    tssa = next(topology for topology in topologies if topology.name == "TSSA")
+    before = places[topologies.index(tssa)]
+    rows = []
+    for stream in (("spout", "sensitize"), ("negative", "join")):
+        found = {
+            arm: [{"inter_node_bytes": account(tssa.graph, nodes, placed).streams[stream].inter_node_bytes}]
+            for arm, placed in (("bootstrap", before), ("rebalance", _only(whole, "TSSA/")))
+        }
+        case = f"six,TSSA {stream[0]}->{stream[1]}"
+        rows += [Row(case, arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()]
+    return rows
 
 
 def _only(assignment: Assignment, prefix: str) -> Assignment:

@@ -15,6 +15,7 @@ from .coordinator.query import Query, QueryListener
 from .errors import TailraceError
 from .spark.session import spark_session
 from .start import lookup, register, start
+from .topology import split
 from .topology.graph import Topology
 from .topology.groupings import direct
 from .topology.operators import DeadLetter, KeyedOperator, Operator, State, TaskContext
@@ -43,5 +44,6 @@ __all__ = [
     "sinks",
     "sources",
     "spark_session",
+    "split",
     "start",
 ]

@@ -1,9 +1,9 @@
 """Operators that need all tuples in one place, split into a parallel part and a merge (Hone, section 7).
 
-``top_k``, ``total`` and ``in_order`` are for streams without keys; ``with_partial_keys`` rewrites a topology's counts
-and reduces for ``routing="partial_key"``, under which a key's state lies in two tasks. A part keeps its own share and
-tells the merge about it every ``every_s`` and at the end; it tells what it has in all, not what was added, so that a
-message lost or repeated does no harm. The price: results come every ``every_s`` and not with every tuple.
+Public as ``tr.split``. ``top_k``, ``total`` and ``in_order`` are for streams without keys; ``with_partial_keys``
+rewrites a topology's counts and reduces for rules under which a key's state lies in two tasks. A part keeps its own
+share and tells the merge about it every ``every_s`` and at the end; it tells what it has in all, not what was added, so
+that a message lost or repeated does no harm. The price: results come every ``every_s`` and not with every tuple.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from .operators import Outputs, TaskContext
     from .streams import Stream
+
+__all__ = ["in_order", "parallel_fold", "top_k", "total", "with_partial_keys"]
 
 T = TypeVar("T")
 

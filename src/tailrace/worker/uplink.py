@@ -123,6 +123,7 @@ class Uplink:
         self._next_ns = None
         waiting = [queue for queue in self._queues.values() if queue.tuples]
         if not waiting:
+            self._shut_out_ns = None
             return
         if not self._board.lock():
             self._shut_out(now_ns)

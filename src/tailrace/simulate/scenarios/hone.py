@@ -86,6 +86,7 @@ def hone(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> 
         },
     }
     cases = [
+        Case("poisson at each task", word_count(dealt="random"), seconds, 1.0, arms),
         Case("shuffle", word_count(), seconds, 1.0, arms),
         Case("fields", word_count(grouping="fields"), seconds, 1.0, arms),
         Case(

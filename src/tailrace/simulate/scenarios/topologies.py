@@ -73,15 +73,26 @@ def processing(nodes: tuple[Node, ...], rate_per_s: float, service_us: Distribut
     return Model(nodes, Source(5, rate_per_s), tuple(stages))
 
 
-def word_count(*, words_max: int = 32, use: float = 0.9, grouping: str = "shuffle", arrivals: str = "poisson") -> Model:
-    """Hone's testbed: 10 tasks per operator, a node per operator, the uplink of the splitting node limited."""
+def word_count(
+    *,
+    words_max: int = 32,
+    use: float = 0.9,
+    grouping: str = "shuffle",
+    arrivals: str = "poisson",
+    dealt: str = "shuffle",
+) -> Model:
+    """Hone's testbed: 10 tasks per operator, a node per operator, the uplink of the splitting node limited.
+
+    ``dealt`` says how sentences come to the splitting tasks: in turn (``shuffle``), or each to any (``random``), which
+    gives each of them a Poisson stream of its own.
+    """
     sentences_per_s = 1170.0
     word_bytes, tasks = 50, 10
     words = Whole(1, words_max)
     link = sentences_per_s * (1 + words_max) / 2 * word_bytes / use
     nodes = (Node(delay_us=_DELAY_US), Node(delay_us=_DELAY_US, link_bytes_per_s=link), Node(delay_us=_DELAY_US))
     split = Stage(
-        "split", tasks, Fixed(50.0), fan_out=words, bytes=Fixed(word_bytes), nodes=(1,) * tasks,
+        "split", tasks, Fixed(50.0), ("source",), dealt, fan_out=words, bytes=Fixed(word_bytes), nodes=(1,) * tasks,
         keys=Zipf(20_000) if grouping == "fields" else None,
     )  # fmt: skip
     count = Stage("count", tasks, Fixed(5.0), ("split",), grouping, nodes=(2,) * tasks)

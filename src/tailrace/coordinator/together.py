@@ -5,8 +5,9 @@ no others. ``busy_by_host`` is what a new query's placement goes by. ``moves_tog
 section 4.2: the global graph of all running topologies with measured weights is partitioned as one, and each query gets
 the moves that bring its tasks there. Pure but for the list of who runs.
 
-Changed from the paper: a query's task can only go where the query has a worker, so a task that the policy wants
-elsewhere stays; and a task that stays on its node keeps its worker.
+Changed from the paper: any policy may do the partitioning, since the paper's own deals equal topologies out evenly
+again; a query's task can only go where the query has a worker, so one that the policy wants elsewhere stays; and a task
+that stays on its node keeps its worker.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def beside(nodes: Iterable[Node], busy: Mapping[str, float]) -> list[Node]:
     ]
 
 
-def moves_together(queries: Sequence[Running], policy: str = "stromax") -> dict[str, list[Wanted]]:
+def moves_together(queries: Sequence[Running], policy: str = "auto") -> dict[str, list[Wanted]]:
     """The moves of every query that bring all of them to one placement of their global graph."""
     graph = TaskGraph.union(_named(query) for query in queries)
     placed = by_name(policy).place(graph, _nodes(queries), _snapshot(queries))

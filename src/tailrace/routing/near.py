@@ -35,12 +35,17 @@ _NONE = 1e-9
 
 
 class NearEdge(NamedTuple):
-    """An edge between two stages, by their numbers in upstream-first order, and how its tuples find their task."""
+    """An edge between two stages, by their numbers in upstream-first order, and how its tuples find their task.
+
+    ``pooled``: tasks of the target take from each other's queues, so that a tuple may end up with another one of the
+    node than it was sent to.
+    """
 
     id: int
     src: int
     dst: int
     rule: Rule
+    pooled: bool = False
 
 
 def near_rows(
@@ -60,7 +65,8 @@ def near_rows(
         rows = _rows_of(edge.rule, senders, targets, sent, level, skew_max, reach[edge.src])
         if rows is not None:
             found[edge.id] = rows
-        reach[edge.dst] = max(reach[edge.dst], reach[edge.src], _reach_of(edge.rule, senders, targets, rows))
+        own = max(_NODE if edge.pooled else _WORKER, _reach_of(edge.rule, senders, targets, rows))
+        reach[edge.dst] = max(reach[edge.dst], reach[edge.src], own)
         even = (1.0 / len(targets),) * len(targets)
         for rate, row in zip(sent, rows or [even] * len(senders), strict=True):
             for task, share in enumerate(row):

@@ -42,6 +42,7 @@ def near_edges(program: Program) -> list[NearEdge]:
                 balanced=program.balances,
                 adaptive=policy.replay == "adaptive",
             ),
+            pooled=policy.inbox != "per_task",
         )
         for edge in plan.edges
     ]

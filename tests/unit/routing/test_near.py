@@ -66,6 +66,12 @@ def test_all_workers_of_a_node_share_a_row_once_roots_may_have_left_their_worker
     assert 1 not in worker_only  # half of the roots went to another node
 
 
+def test_tasks_that_share_a_queue_count_as_one_node():
+    edges = [NearEdge(0, 0, 1, "free", pooled=True), NearEdge(1, 1, 2, "root")]
+    rows = near_rows([STAGE] * 3, edges, "node", 1.25)
+    assert rows[1] == [(0.5, 0.5, 0.0, 0.0)] * 2 + [(0.0, 0.0, 0.5, 0.5)] * 2
+
+
 def test_a_stage_fed_from_two_sides_goes_by_the_farther_one():
     edges = [NearEdge(0, 0, 2, "free"), NearEdge(1, 1, 2, "spread"), NearEdge(2, 2, 3, "root")]
     assert set(near_rows([STAGE] * 4, edges, "node", 1.25)) == {0}

@@ -32,7 +32,7 @@ class Times:
     offer_s: float
 
 
-QUICK = Times(rounds=5, warm_s=1.0, offer_s=1.5)
+QUICK = Times(rounds=5, warm_s=0.8, offer_s=1.2)
 FULL = Times(rounds=9, warm_s=3.0, offer_s=5.0)
 
 

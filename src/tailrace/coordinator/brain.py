@@ -29,7 +29,7 @@ from .measured import Measured
 from .progress import ProgressBook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tailrace.errors import TailraceError
     from tailrace.worker.build import Program
@@ -77,6 +77,8 @@ class CoordinatorBrain:
         self.restarts = 0
         #: Whether the query has ever run; one that failed afterwards did start.
         self.started = False
+        #: Tells the work that other queries of the session have on each node.
+        self.busy: Callable[[], dict[str, float]] = dict
         self._query_id = query_id
         self._program = program
         self._workers = workers
@@ -189,6 +191,11 @@ class CoordinatorBrain:
             self._readopt(message.slot, member)
 
     @property
+    def program(self) -> Program:
+        """What every worker runs."""
+        return self._program
+
+    @property
     def hosts(self) -> dict[int, str]:
         """The node of each slot."""
         return {slot: member.peer.node_name for slot, member in self.members.items()}
@@ -202,7 +209,7 @@ class CoordinatorBrain:
 
     def _deploy_all(self) -> None:
         self.state = "deploying"
-        self.placement = place_tasks(self._program, self.hosts)
+        self.placement = place_tasks(self._program, self.hosts, busy=self.busy())
         if self._program.policy.locality != "off":
             self._homes = homes_of(self.placement, self.hosts)
         for member in self.members.values():

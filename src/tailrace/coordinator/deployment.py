@@ -15,6 +15,7 @@ from tailrace.worker.build import Program
 
 from .errors import StartError
 from .graphs import nodes_of, placement_of, task_graph
+from .together import beside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,15 +37,22 @@ def program_of(topology: Topology, policy: Policy, settings: Settings) -> Progra
     return Program(plan_of(topology, policy), policy.at_first, settings, policy.switched)
 
 
-def place_tasks(program: Program, hosts: Mapping[int, str], snapshot: Snapshot | None = None) -> list[list[int]]:
+def place_tasks(
+    program: Program,
+    hosts: Mapping[int, str],
+    snapshot: Snapshot | None = None,
+    busy: Mapping[str, float] | None = None,
+) -> list[list[int]]:
     """Give every task a slot; ``hosts`` tells on which node each slot is. Per stage, per task.
 
-    Without a snapshot nothing has run yet, and the structure of the topology counts.
+    Without a snapshot nothing has run yet, and the structure of the topology counts. ``busy`` is the work that others
+    have on each node.
     """
     policy = program.policy
     # Only auto compares by predicted traffic, which node-local shuffle changes.
     options = {"shuffle": policy.locality} if policy.placement == "auto" and policy.locality != "off" else {}
-    assignment = by_name(policy.placement, **options).place(task_graph(program), nodes_of(hosts), snapshot)
+    nodes = beside(nodes_of(hosts), busy or {})
+    assignment = by_name(policy.placement, **options).place(task_graph(program), nodes, snapshot)
     return placement_of(program.plan, assignment, hosts)
 
 

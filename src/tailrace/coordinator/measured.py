@@ -155,12 +155,12 @@ class Measured:
         What a tuple costs is processor time, but for operators that block, which hold their task for as long as they
         take. Tuples handed over inside a worker have no bytes; they count with what others of their edge have.
         """
-        begun = self._marks[0]
+        begun, reports = self._marks[0], list(self._now.values())  # another query's thread may ask
         seconds = self._clock_s - begun.at_s
-        if seconds <= 0 or not self._now:
+        if seconds <= 0 or not reports:
             return None
-        tasks = _grown(_task_totals(self._now.values()), _task_totals(begun.reports.values()))
-        edges = _grown(_edge_totals(self._now.values()), _edge_totals(begun.reports.values()))
+        tasks = _grown(_task_totals(reports), _task_totals(begun.reports.values()))
+        edges = _grown(_edge_totals(reports), _edge_totals(begun.reports.values()))
         known: dict[tuple[str, str], tuple[float, float]] = {}
         rest: dict[tuple[str, str], tuple[float, float]] = {}
         for (edge, src, dst), (tuples, _) in edges.items():

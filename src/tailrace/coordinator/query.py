@@ -25,6 +25,7 @@ from .errors import QueryError, StartError
 from .explain import explain
 from .loop import CoordinatorLoop
 from .progress import percentiles
+from .together import REGISTRY, busy_by_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,8 @@ class Host(Protocol):
     driver_host: str
     #: The address of the driver that the coordinator listens on; the same but for NAT and containers.
     bind_host: str
+    #: What queries that share machines have in common, so that they are placed with regard to each other; else empty.
+    session: str
 
     def launch(self, boot: Boot) -> None:
         """Start all workers, without waiting for them."""
@@ -108,6 +111,7 @@ class Query:
         self._brain = CoordinatorBrain(
             self.id, self._program, host.workers, deal_partitions(self._program.plan), platform.python_version()
         )
+        self._brain.busy = lambda: busy_by_host(REGISTRY.running(host.session, besides=self.id))
         secret = secrets.token_bytes(SECRET_BYTES)
         self._loop = CoordinatorLoop(
             self._brain, SystemClock(), host.bind_host, secret, settings.frame_bytes_max
@@ -137,6 +141,7 @@ class Query:
             self._loop.ask(lambda brain, _, error=error: brain.fail(error))  # type: ignore[misc]
             self._finish()
             raise
+        REGISTRY.enter(self._host.session, self.id, self._brain)
         threading.Thread(target=self._finish_when_ended, name="tailrace-query", daemon=True).start()
         while not self._finished.wait(0.02):
             if self._brain.started:
@@ -167,6 +172,7 @@ class Query:
         self._loop.join(_HOST_STOP_S)
         # Workers that never opened have nothing to finish.
         self._host.stop(_HOST_STOP_S if self._was_running else _HOST_ABORT_S)
+        REGISTRY.leave(self._host.session, self.id)
         self._hand_to_sinks()
         for companion in self._companions:
             companion.ended()

@@ -7,6 +7,7 @@ operators over all nodes is often best. It loses only time: the sum of all candi
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .accounting import account
@@ -77,8 +78,9 @@ class Auto:
         for policy in self.policies.values():
             placed = policy.place(graph, nodes, snapshot)
             offers.append((*self._judge(weighed, task_graph, nodes, placed, limits), placed))
-            # TurboStream has polished its own; in large graphs only candidates out of balance are worth the time.
-            if offers[-1][0] or not large:
+            # TurboStream has polished its own; in large graphs only a candidate that would win if it were in balance is
+            # worth the time.
+            if not large or offers[-1][1] < min((cut for excess, cut, _ in offers if not excess), default=math.inf):
                 better = self._improved(graph, task_graph, nodes, placed, limits, slots, before)
                 offers.append((*self._judge(weighed, task_graph, nodes, better, limits), better))
         return min(offers, key=lambda offer: offer[:2])[2]

@@ -55,7 +55,10 @@ def mend(graph: IndexedGraph, part: list[int], limits: Sequence[float], slots: S
     placement is only made as even as such moves can.
     """
     room = Room(graph, part, limits, slots)
-    overfull = {node: [v for v, at in enumerate(part) if at == node] for node in range(len(limits)) if room.over(node)}
+    overfull: dict[int, list[int]] = {node: [] for node in range(len(limits)) if room.over(node)}
+    for v, at in enumerate(part):
+        if at in overfull:
+            overfull[at].append(v)
     for node, members in sorted(overfull.items(), key=lambda item: (-room.excess(item[0]), item[0])):
         while members and room.over(node):
             chosen = _best_exit(graph, part, room, node, members)

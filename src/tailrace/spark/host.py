@@ -38,6 +38,7 @@ class SparkHost:
         self.driver_host = str(conf.get("spark.driver.host", "127.0.0.1"))
         self.bind_host = str(conf.get("spark.driver.bindAddress", self.driver_host))
         self._application = str(self._context.applicationId)
+        self.session = str(self._context.applicationId)
         self._group = f"tailrace-{uuid.uuid4()}"
         self._failure: Exception | None = None
         self._stopping = False

@@ -51,12 +51,14 @@ class ProcessHost:
         *,
         hosts: list[str] | None = None,
         link_delay_ms: float | None = None,
+        session: str = "",
         restarts_max: int = 20,
         per_executor: int = 1,
     ) -> None:
         self.workers = workers
         self._link_delay_ms = link_delay_ms
         self._per_executor = per_executor
+        self.session = session
         self._hosts = hosts or ["127.0.0.1"] * workers
         # A fork of a server that has the imports behind it starts in a moment, and without the threads of this process.
         self._context = multiprocessing.get_context("forkserver")

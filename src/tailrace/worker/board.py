@@ -2,14 +2,14 @@
 
     head, 64 bytes
     +-----------+----------+---------------+-----------+------------+----------+---------+-------------+
-    | magic u32 | rows u32 | link free i64 | last turn | last turn  | grant to | left of | grant until |
+    | magic u32 | rows u32 | link free i64 | last turn | last turn  | turn of  | left of | turn until  |
     |           |          | at ns         | operator  | queue i32  | queue    | it i32  | ns i64      |
     +-----------+----------+---------------+-----------+------------+----------+---------+-------------+
     row, 40 bytes
-    +--------------+-------------------+------------+-----------+-----------+----------+--------------+
-    | operator i32 | flags u32, 1: the | tuples u32 | first u32 | bytes i64 | since ns | refreshed ns |
-    |              | only task of its  |            |           |           | i64      | i64          |
-    +--------------+-------------------+------------+-----------+-----------+----------+--------------+
+    +--------------+------------+------------+-----------+-------------+------------+----------+--------------+
+    | operator i32 | flags u32, | tuples u32 | first u32 | granted and | bytes of a | since ns | refreshed ns |
+    |              | 1: alone   |            |           | unsent u32  | tuple u32  | i64      | i64          |
+    +--------------+------------+------------+-----------+-------------+------------+----------+--------------+
 
 All little endian. A row's number is that of its task in the whole topology, so that workers need not agree on it. Each
 worker makes a board in its folder when a limited link is set; the workers of a node use the same one (``neighbours``).
@@ -32,11 +32,16 @@ ROWS_MAX = 4096
 _MAGIC = 0x54524742
 _HEAD = struct.Struct("<IIqiiiiq")
 _HEAD_BYTES = 64
-_ROW = struct.Struct("<iIIIqqq")
+_ROW = struct.Struct("<iIIIIIqq")
+_GRANTED = struct.Struct("<I")
+_GRANTED_AT = 16
 _ROWS = struct.Struct("<I")
 _ROWS_AT = 4
+_FREE = struct.Struct("<q")
+_FREE_AT = 8
 BOARD_BYTES = _HEAD_BYTES + ROWS_MAX * _ROW.size
 _ALONE = 1
+_U32 = (1 << 32) - 1
 
 
 class Turn(NamedTuple):
@@ -140,28 +145,50 @@ class Board:
             self._view, 0, _MAGIC, rows, free_ns, cursor.operator, cursor.outbox, grant.outbox, left, grant.until_ns
         )
 
-    def show(self, entry: Entry) -> None:
-        """Write what a queue has waiting."""
+    def delay(self, by_ns: int) -> None:
+        """Set the link's clock right by what was sent more or less than was granted."""
+        _FREE.pack_into(self._view, _FREE_AT, _FREE.unpack_from(self._view, _FREE_AT)[0] + by_ns)
+
+    def show(self, entry: Entry, granted: int = 0) -> None:
+        """Write what a queue has waiting, and how much of that it may send."""
         if entry.outbox >= _ROWS.unpack_from(self._view, _ROWS_AT)[0]:
             _ROWS.pack_into(self._view, _ROWS_AT, entry.outbox + 1)
+        each = min(_U32, entry.bytes // max(1, entry.tuples))
         _ROW.pack_into(
-            self._view, _HEAD_BYTES + entry.outbox * _ROW.size,
-            entry.operator, _ALONE if entry.alone else 0, entry.tuples, entry.first, entry.bytes, entry.since_ns,
-            entry.refreshed_ns,
+            self._view, _at(entry.outbox),
+            entry.operator, _ALONE if entry.alone else 0, min(_U32, entry.tuples), entry.first, granted, each,
+            entry.since_ns, entry.refreshed_ns,
         )  # fmt: skip
 
-    def tuples(self, queue: int) -> int:
-        """How much a queue has waiting, by what its worker last wrote."""
-        return int(_ROW.unpack_from(self._view, _HEAD_BYTES + queue * _ROW.size)[2]) if queue >= 0 else 0
+    def granted(self, queue: int) -> int:
+        """How much a queue may send that it has not sent yet."""
+        return int(_GRANTED.unpack_from(self._view, _at(queue) + _GRANTED_AT)[0])
 
-    def entries(self) -> list[Entry]:
-        """All queues with something waiting."""
+    def grant(self, queue: int, tuples: int) -> None:
+        """Let a queue send so many tuples more."""
+        _GRANTED.pack_into(self._view, _at(queue) + _GRANTED_AT, self.granted(queue) + tuples)
+
+    def entries(self) -> dict[int, Entry]:
+        """What each queue has waiting beyond what it may send already."""
         rows = min(ROWS_MAX, _ROWS.unpack_from(self._view, _ROWS_AT)[0])
-        view = self._view[_HEAD_BYTES : _HEAD_BYTES + rows * _ROW.size]
-        return [
-            Entry(number, operator, -1, tuples, size, since_ns, refreshed_ns, bool(flags & _ALONE), first)
-            for number, (operator, flags, tuples, first, size, since_ns, refreshed_ns) in enumerate(
-                _ROW.iter_unpack(view)
-            )
-            if tuples
-        ]
+        found = {}
+        for number, row in enumerate(_ROW.iter_unpack(self._view[_HEAD_BYTES : _at(rows)])):
+            operator, flags, tuples, first, granted, each, since_ns, refreshed_ns = row
+            if tuples > granted:
+                left = tuples - granted
+                entry = Entry(
+                    number, operator, -1, left, left * each, since_ns, refreshed_ns, bool(flags & _ALONE), first
+                )
+                found[number] = after(entry, granted) if granted else entry
+        return found
+
+
+def after(entry: Entry, granted: int) -> Entry:
+    """What is shown of a queue once some of its tuples may go; how old those behind the first are is not known."""
+    if granted < entry.first:
+        return entry._replace(first=entry.first - granted)
+    return entry._replace(first=1, since_ns=entry.refreshed_ns)
+
+
+def _at(queue: int) -> int:
+    return _HEAD_BYTES + queue * _ROW.size

@@ -1,11 +1,11 @@
 """A worker's side of its node's limited uplink: queues in front of it, turns taken at the board, the link's own clock.
 
 ``delivery`` hands over the outboxes whose destinations are on other nodes; ``send`` sends of them what the gate grants
-and the link carries, and leaves the rest for the next round of the loop. Made by the brain only where a limited link is
-set; acks, credits, control records and tuples within the node never come here.
+and the link carries by then, and leaves the rest for another round of the loop. Made by the brain only where a limited
+link is set; acks, credits, control records and tuples within the node never come here.
 
 The link is a clock in shared memory: a tuple takes bytes / rate from when the link was free and the tuple was there. So
-a worker that comes late makes up for it, up to ``tau``, and an idle link saves nothing up.
+workers that come late make up for it, up to ``gate_max_wait_ms``, and an idle link saves nothing up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tailrace.sending.gate import Entry, GateSettings
 from tailrace.sending.registry import gate_by_name
 
-from .board import Board
+from .board import Board, after
 from .uplink_queue import Queue
 
 if TYPE_CHECKING:
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
-#: How often a worker with something to send looks whether its turn has come while another has it.
-_LOOK_NS = 150_000
+#: How often a worker with something to send looks at the board at most.
+_LOOK_NS = 250_000
+#: A worker that has been at the board for so long does not run.
+_STOPPED_NS = 1_000_000_000
 
 
 class Meets(Protocol):
@@ -128,72 +130,86 @@ class Uplink:
         try:
             self._shut_out_ns = None
             for queue in waiting:
-                self._show(queue, now_ns)
-            self._next_ns = self._take_turns(now_ns)
+                self._send_granted(queue, now_ns)
+            free_ns = self._grant(now_ns)
+            for queue in waiting:
+                if self._board.granted(queue.number):
+                    self._send_granted(queue, now_ns)
         finally:
             self._board.unlock()
+        if any(queue.tuples for queue in waiting):
+            self._next_ns = max(now_ns + _LOOK_NS, min(free_ns, now_ns + self._settings.tau_ns))
 
     def wait_ns(self, now_ns: int) -> int | None:
         """How long until the board is to be looked at; None when nothing waits for the link."""
         return None if self._next_ns is None else max(0, self._next_ns - now_ns)
 
-    def _take_turns(self, now_ns: int) -> int | None:
-        """Send while the link is free and the turn is ours; gives when to look again."""
+    def _grant(self, now_ns: int) -> int:
+        """Grant what the link could have carried by now, to whomever it belongs; gives when the link is free again.
+
+        Whoever looks first grants for all, and each worker sends its own when it looks next: the link loses no time to
+        turns that pass from one process to another.
+        """
         board = self._board
-        free_ns, grant = board.turn()
-        left, again_ns = grant.tuples_max, None
-        while True:
-            if free_ns > now_ns:
-                again_ns = min(free_ns, now_ns + self._settings.tau_ns)  # what is on the board has to be refreshed
-                break
-            if left <= 0 or now_ns >= grant.until_ns or not board.tuples(grant.outbox):
-                found = self._gate.decide(board.entries(), grant.cursor, now_ns)
+        free_ns, turn = board.turn()
+        if free_ns > now_ns:
+            return free_ns
+        left, waiting = turn.tuples_max, board.entries()
+        while free_ns <= now_ns:
+            entry = waiting.get(turn.outbox)
+            if entry is None or left <= 0 or now_ns >= turn.until_ns:
+                found = self._gate.decide(list(waiting.values()), turn.cursor, now_ns)
                 if found is None:
                     break
-                grant, left = found, found.tuples_max
-            queue = self._queues.get(grant.outbox)
-            if queue is None:
-                again_ns = now_ns + _LOOK_NS
-                break
-            tuples, since_ns, took_ns = self._send_of(queue, left)
-            left = left - tuples if tuples else 0
-            free_ns = max(free_ns, since_ns, now_ns - self._settings.tau_ns) + took_ns
-            self._show(queue, now_ns)
-        board.set_turn(free_ns, grant, left)
-        return again_ns
+                turn, left = found, found.tuples_max
+                continue
+            begin_ns = max(free_ns, entry.since_ns, now_ns - self._settings.max_wait_ns)
+            each_ns = int(entry.bytes / entry.tuples * self._ns_per_byte) + 1
+            tuples = min(left, entry.tuples, (now_ns - begin_ns) // each_ns + 1)
+            board.grant(entry.outbox, tuples)
+            free_ns = begin_ns + tuples * each_ns
+            left -= tuples
+            if tuples < entry.tuples:
+                rest = entry._replace(
+                    tuples=entry.tuples - tuples, bytes=entry.bytes - tuples * entry.bytes // entry.tuples
+                )
+                waiting[entry.outbox] = after(rest, tuples)
+            else:
+                del waiting[entry.outbox]
+        board.set_turn(free_ns, turn, left)
+        return free_ns
 
-    def _send_of(self, queue: Queue, tuples_max: int) -> tuple[int, int, int]:
-        """Send the oldest tuples of a queue: how many, since when they waited, how long they take the link."""
-        floor = self._floor
+    def _send_granted(self, queue: Queue, now_ns: int) -> None:
+        """Send what a queue was granted, oldest first, and put on the board what is left."""
+        floor, granted = self._floor, self._board.granted(queue.number)
         heads = queue.heads(floor.post)
-        if not heads:
-            return 0, 0, 0
-        head = min(heads, key=_order)
-        box = head.box
-        before = box.sent_total
-        size = floor.post.some(box, min(tuples_max, head.tuples, box.room, self._batch_max))
-        tuples = box.sent_total - before
-        queue.took(box, tuples)
-        if box.ended and not box.values:
-            floor.dirty[box] = None  # its end of stream may follow
-        return tuples, head.since_ns, int(size * self._ns_per_byte)
-
-    def _show(self, queue: Queue, now_ns: int) -> None:
-        """Put on the board what a queue could send now."""
-        heads = queue.heads(self._floor.post)
+        unpaid_bytes = -granted * queue.shown_bytes
+        while granted > 0 and heads:
+            head = min(heads, key=_order)
+            box, before = head.box, head.box.sent_total
+            size = floor.post.some(box, min(granted, head.tuples, box.room, self._batch_max))
+            tuples = box.sent_total - before
+            granted -= tuples
+            unpaid_bytes += size
+            queue.took(box, tuples, size)
+            if box.ended and not box.values:
+                floor.dirty[box] = None  # its end of stream may follow
+            heads = queue.heads(floor.post)
+        if unpaid_bytes:  # sizes differ, bundles go whole, a grant may find its receiver full
+            self._board.delay(int(unpaid_bytes * self._ns_per_byte))
         since_ns = min([head.since_ns for head in heads], default=now_ns)
         first = sum([head.tuples for head in heads if head.since_ns == since_ns])
-        tuples = queue.waiting(heads)
+        tuples, each = queue.waiting(heads), queue.show_bytes()
         self._board.show(
-            Entry(queue.number, queue.operator, -1, tuples, 0, since_ns, now_ns, queue.alone, first)
-        )  # fmt: skip
+            Entry(queue.number, queue.operator, -1, tuples, tuples * each, since_ns, now_ns, queue.alone, first)
+        )
 
     def _shut_out(self, now_ns: int) -> None:
         """Another worker is at the board: come back soon; if it was stopped there, go on without the others."""
         self._next_ns = now_ns + _LOOK_NS
         if self._shut_out_ns is None:
             self._shut_out_ns = now_ns
-        elif now_ns - self._shut_out_ns > max(self._settings.max_wait_ns, 2 * self._settings.tau_ns):
+        elif now_ns - self._shut_out_ns > _STOPPED_NS:
             logging.getLogger("tailrace.worker").warning("worker %d: the gate's board is held up", self._floor.slot)
             self._board = Board.in_memory()
 

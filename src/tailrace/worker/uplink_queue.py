@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .post import PostOffice
     from .task import Task
 
+#: What a tuple is taken to be before any was sent, and how much each one that was counts.
+FIRST_GUESS_BYTES = 64
+_WEIGHT = 0.05
+
 
 class Head(NamedTuple):
     """The oldest tuples of an outbox: since when they wait, how many came together, and where they are."""
@@ -34,6 +38,9 @@ class Queue:
         self.tuples = 0
         #: Most tuples that waited since the last report.
         self.most = 0
+        #: What a tuple takes on the link, as the board was told last.
+        self.shown_bytes = FIRST_GUESS_BYTES
+        self._tuple_bytes = float(FIRST_GUESS_BYTES)
         #: Per outbox how many tuples came together and when, oldest first.
         self._filed: dict[Outbox, deque[list[int]]] = {}
 
@@ -50,8 +57,9 @@ class Queue:
             self.tuples += fresh
             self.most = max(self.most, self.tuples)
 
-    def took(self, box: Outbox, tuples: int) -> None:
-        """Note what was sent of an outbox; whole bundles, and those came together."""
+    def took(self, box: Outbox, tuples: int, size: int) -> None:
+        """Note what was sent of an outbox, in so many bytes; whole bundles, and those came together."""
+        self._tuple_bytes += _WEIGHT * (size / tuples - self._tuple_bytes)
         filed = self._filed[box]
         self.tuples -= tuples
         while tuples:
@@ -62,6 +70,11 @@ class Queue:
                 filed.popleft()
         if not filed:
             del self._filed[box]
+
+    def show_bytes(self) -> int:
+        """What a tuple takes on the link, by those that were sent; the board is told now."""
+        self.shown_bytes = max(1, round(self._tuple_bytes))
+        return self.shown_bytes
 
     def heads(self, post: PostOffice) -> list[Head]:
         """The oldest tuples of every outbox that may send now."""

@@ -29,9 +29,16 @@ def test_rows_and_turns_are_read_as_they_were_written(folder):
         board.show(entry)
     grant = Grant(3, 4, 99, Cursor(1, 3))
     board.set_turn(55, grant, 2)
-    assert other.entries() == entries
+    assert list(other.entries().values()) == entries
+    other.grant(3, 1)
+    assert (board.granted(3), board.entries()[3]) == (1, entries[0]._replace(tuples=6, bytes=60, first=1))
+    other.grant(3, 1)
+    assert board.entries()[3] == entries[0]._replace(tuples=5, bytes=50, first=1, since_ns=6)
+    other.grant(3, 5)
+    assert list(board.entries()) == [40]
     assert other.turn() == (55, grant._replace(tuples_max=2))
-    assert (other.tuples(3), other.tuples(-1)) == (7, 0)
+    board.delay(-5)
+    assert other.turn().free_ns == 50
     board.close()
     other.close()
     assert (folder.path / "board").stat().st_mode & 0o777 == 0o600
@@ -90,7 +97,7 @@ def test_workers_of_a_node_meet_at_the_board_of_the_lowest_slot():
         assert [len(board.entries()) for _, board in met] == [1, 1, 0]
         gone = Peer(0, 2, "h", ("h", 1), probe_path="/nowhere", probe_nonce="", node="a", board="/nowhere")
         near, board = known[1].meet([gone, *peers[1:]])
-        assert (near, board.entries()) == ({1}, [])
+        assert (near, board.entries()) == ({1}, {})
         for each in known:
             each.close()
     finally:

@@ -33,6 +33,7 @@ class ThreadHost:
     """Workers as threads; enough to test loops with, no good for anything else."""
 
     driver_host = bind_host = "127.0.0.1"
+    session = ""
 
     def __init__(self, workers):
         self.workers = workers

@@ -83,6 +83,23 @@ def test_latency_moves_a_step_per_period_away_from_the_slow_task_also_under_adap
             assert shares(query, begun)[1] < 0.24
 
 
+def test_auto_finds_the_slow_worker_by_itself():
+    clock = FakeClock()
+    with chaos.Knobs(clock) as knobs:
+        knobs.slow(SLOW, 2.0)
+        policy, settings = Policy.auto(), Settings(progress_s=0.1, haste=4.0)
+        with InProcess(flow_of(knobs), workers=WORKERS, policy=policy, settings=settings, clock=clock) as query:
+            query.advance(2.2)
+            begun = query.brain.book.recent[-1]
+            assert begun["auto"]["technique"] == "balancing"
+            assert "2.0x" in begun["auto"]["why"]
+            query.advance(0.4)
+            assert shares(query, begun)[1] < 0.85 * 0.25
+            assert query.brain.book.recent[-1]["auto"]["switches"] <= 2
+            result = query.stop()
+            assert sorted(result.values()) == list(range(len(result.values())))
+
+
 def test_even_takes_no_notice():
     with chaos.Knobs() as knobs:
         knobs.slow(SLOW, 1.5)

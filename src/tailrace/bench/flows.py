@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import collections
 import time
-from array import array
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.connect.base import NO_RECORDS, Reader, Records, Sink, Source
 from tailrace.data import wiki_path
 from tailrace.topology.graph import Topology
 
+from .arrivals import Arrivals
 from .peers.openloop import OpenLoop
 from .peers.panel import Panel
 from .peers.work import EXCLAIM_STEPS, WORDS_PER_SENTENCE, Values, exclaim, exclaim_timed, keeper, split, split_timed
@@ -92,7 +91,7 @@ class _PanelReader(Reader):
 class PanelSink(Sink):
     """Calls the bench's sink function with each item, counts on the panel, and brings the results home at the end.
 
-    ``timed``, it appends to a file when items of each record came: pairs of due time and time of arrival.
+    ``timed``, it notes when items of each record came.
     """
 
     label = "keep"
@@ -111,26 +110,26 @@ class PanelSink(Sink):
         self._panel = Panel(self._path)
         self._keep, self._counts = keeper(self._kind)
         if self._timed:
-            self._times = Path(times_path(self._path, ctx.task)).open("ab", buffering=0)  # noqa: SIM115 - until close
+            self._arrivals = Arrivals(times_path(self._path, ctx.task), create=True)
 
     def write(self, values: list[Any]) -> None:
         """Call the function with each value."""
         if self._ctx is None:
             return
         if self._timed:
-            values, dues_ns = zip(*values, strict=True)  # type: ignore[assignment]
-        collections.deque(map(self._keep, values), maxlen=0)
-        if self._timed:
-            now_ns = time.monotonic_ns()
-            self._times.write(array("q", (t for due_ns in dict.fromkeys(dues_ns) for t in (due_ns, now_ns))).tobytes())
+            now_ns, keep, dues_ns = time.monotonic_ns(), self._keep, set()
+            for value, due_ns in values:
+                keep(value)
+                dues_ns.add(due_ns)
+            self._arrivals.note(dues_ns, now_ns)
+        else:
+            collections.deque(map(self._keep, values), maxlen=0)
         self._panel.count_done(self._ctx.task, len(values))
 
     def close(self) -> None:
         """Send the results."""
         if self._ctx is not None:
             self._ctx.emit_to_driver(self._counts)
-            if self._timed:
-                self._times.close()
 
     def receive(self, values: Any) -> None:
         """On the driver, keep them."""
@@ -138,7 +137,7 @@ class PanelSink(Sink):
 
 
 def times_path(panel: str, task: int) -> str:
-    """Where a timed sink task writes."""
+    """Where a timed sink task notes arrivals."""
     return f"{panel}.{task}.times"
 
 

@@ -69,7 +69,12 @@ class Inbox:
     @property
     def ended(self) -> bool:
         """Whether every sender has said that nothing more comes, and all that came was taken."""
-        return not self.waiting and all(channel.ended for channel in self.channels.values())
+        if self.waiting:
+            return False
+        for channel in self.channels.values():  # noqa: SIM110 - asked twice for each piece of work; all() takes longer
+            if not channel.ended:
+                return False
+        return True
 
     @property
     def has_more(self) -> bool:

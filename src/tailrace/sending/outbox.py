@@ -61,15 +61,18 @@ class Outbox:
     def take(self, values_max: int) -> Batch:
         """Take out about as many tuples as asked for, whole bundles, at least one."""
         sizes = None if len(self.values) == len(self.sizes) or not self.sizes else self.sizes
-        whole = Batch(self.values, sizes, self.heads)
-        first, rest = whole.split(values_max)
+        first = Batch(self.values, sizes, self.heads)
+        rest = None
+        if len(self.values) > values_max:
+            first, rest = first.split(values_max)
         if rest is None:
             self.values, self.sizes, self.heads = [], [], numbers()
         else:
             if self.sizes:
                 self.sizes = [1] * rest.bundles if rest.sizes is None else rest.sizes
             self.values, self.heads = rest.values, rest.heads
-        self.sent += len(first)
-        self.sent_total += len(first)
+        count = len(first.values)
+        self.sent += count
+        self.sent_total += count
         self.serial += 1
         return first

@@ -66,8 +66,7 @@ class Floor:
 
     def mark_dirty(self, task: Task) -> None:
         """Note which of a task's outboxes have something to send, and since when."""
-        now_ns = self.clock.now_ns()
         for box in task.boxes:
             if box.values and box not in self.dirty:
-                box.since_ns = now_ns
+                box.since_ns = self.clock.now_ns()
                 self.dirty[box] = None

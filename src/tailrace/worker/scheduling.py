@@ -142,9 +142,11 @@ class Scheduler:
         until_us = IDLE_US
         now_ns = self._floor.clock.now_ns()
         held_back = False
-        for wait_ns in (self._acks.wait_ns(now_ns), self._delivery.wait_ns(now_ns)):
-            if wait_ns is not None:
-                until_us = min(until_us, wait_ns // 1000)
+        acks_ns, sends_ns = self._acks.wait_ns(now_ns), self._delivery.wait_ns(now_ns)
+        if acks_ns is not None:
+            until_us = min(until_us, acks_ns // 1000)
+        if sends_ns is not None:
+            until_us = min(until_us, sends_ns // 1000)
         for task, source in self._floor.sources:
             if task.closed or source.exhausted or task.in_flight:
                 continue

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .task import SourceSide, Task, Work
 
 _NS_PER_S = 1_000_000_000
+#: Work whose outputs hang on no root.
+_UNROOTED = (TickWork, CloseWork)
 
 
 class Settling:
@@ -37,7 +39,7 @@ class Settling:
         task = work.task
         if isinstance(work, ReadWork):
             self._read(task, work)
-        elif isinstance(work, TickWork | CloseWork):
+        elif isinstance(work, _UNROOTED):
             self._unrooted(task, work)
         elif work.batch.heads:
             self._tuples(task, work)

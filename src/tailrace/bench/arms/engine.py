@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.bench import inside
+from tailrace.bench.arrivals import Arrivals
 from tailrace.bench.errors import ArmError
 from tailrace.bench.flows import flow_of, times_path
 from tailrace.config import Policy, Settings
@@ -17,6 +17,7 @@ from .base import Arm, last_came, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tailrace.coordinator.query import Host
     from tailrace.metrics.histogram import Histogram
@@ -46,7 +47,6 @@ class EngineArm(Arm):
     ) -> None:
         super().__init__(name, kind, folder, tasks)
         self._timed = timed
-        self._times_read = [0] * tasks
         #: Complete latencies of each offer: until the last ack is back at the source.
         self.completes: list[Histogram] = []
         self._host = host
@@ -62,6 +62,8 @@ class EngineArm(Arm):
         query = Query(flow, self._host(), self._policy, self._settings)
         self.query = query.start()
         self._before = inside.latency_so_far(query)
+        if self._timed:
+            self._arrivals = [Arrivals(times_path(self.panel.path, task)) for task in range(self._tasks)]
 
     def pids(self) -> list[int]:
         """The workers."""
@@ -87,10 +89,8 @@ class EngineArm(Arm):
             return complete
         self.completes.append(complete)
         pairs = array("q")
-        for task, read in enumerate(self._times_read):
-            fresh = Path(times_path(self.panel.path, task)).read_bytes()[read:]
-            self._times_read[task] += len(fresh)
-            pairs.frombytes(fresh)
+        for arrivals in self._arrivals:
+            pairs.extend(arrivals.fresh())
         return last_came(self.name, pairs, records)
 
     def _complete(self, records: int) -> Histogram:

@@ -131,6 +131,7 @@ class Policy:
 #: Settings that are one of a few words.
 _CHOICES: dict[str, tuple[str, ...]] = {
     "transport": ("auto", "ring", "uds", "tcp"),
+    "share_across": ("node", "worker"),
     "ring_waiting": ("futex", "spin_then_futex", "busy"),
     "node_is": ("host", "executor", "worker"),
 }
@@ -168,6 +169,8 @@ class Settings:
     ring_bytes: int = 4 * 1024 * 1024
     #: How workers of one node talk: ``auto`` takes the ring where it can be had, else Unix sockets.
     transport: str = "auto"
+    #: Whose tasks take from one queue under ``inbox='shared'``: those of one node, or of one worker only.
+    share_across: str = "node"
     #: How a worker waits at its ring: ``futex`` sleeps, ``spin_then_futex`` looks first, ``busy`` takes a core.
     ring_waiting: str = "futex"
     #: What a node may send to other nodes, tuples and their frames; 0 is no limit, and then there is no gate.

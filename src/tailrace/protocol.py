@@ -69,6 +69,8 @@ class Deploy(msgspec.Struct, tag=True):
     marks: dict[int, int]
     #: Per stage, per task: node and slot at the first placement, for rules that keep near; empty where none does.
     homes: list[list[tuple[int, int]]] = []
+    #: Per stage that shares its queue across workers: the slot of each task's queue.
+    queues: dict[int, list[int]] = {}
 
 
 class Deployed(msgspec.Struct, tag=True):

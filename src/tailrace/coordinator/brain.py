@@ -15,6 +15,7 @@ import msgspec
 
 from tailrace import protocol
 from tailrace.connect.errors import MissingColumnError, NullValueError, WrongSchemaError
+from tailrace.receiving.homes import queue_homes
 from tailrace.routing.fixed import RouteError
 from tailrace.transport import codec
 from tailrace.version import __version__
@@ -68,6 +69,8 @@ class CoordinatorBrain:
         self.members: dict[int, Member] = {}
         self.placement: list[list[int]] = []
         self._homes: list[list[tuple[int, int]]] = []
+        #: Per stage that shares its queue across workers: the slot of each task's queue.
+        self.queues: dict[int, list[int]] = {}
         self.book = ProgressBook(program.plan, program.settings.progress_kept)
         self.balancing = Balancing(program)
         self.autopilot = Autopilot(program)
@@ -209,9 +212,11 @@ class CoordinatorBrain:
 
     def _deploy_all(self) -> None:
         self.state = "deploying"
-        self.placement = place_tasks(self._program, self.hosts, busy=self.busy())
-        if self._program.policy.locality != "off":
+        program = self._program
+        self.placement = place_tasks(program, self.hosts, busy=self.busy())
+        if program.policy.locality != "off":
             self._homes = homes_of(self.placement, self.hosts)
+        self.queues = queue_homes(program.plan, program.policy, program.settings, self.placement, self.hosts)
         for member in self.members.values():
             self._deploy(member)
 
@@ -232,6 +237,7 @@ class CoordinatorBrain:
             partitions=[[*row, self._marks.get(row[0], 0)] for row in self.partitions],
             marks=self._marks,
             homes=self._homes,
+            queues=self.queues,
         )
 
     def _deployed(self, slot: int, member: Member) -> None:

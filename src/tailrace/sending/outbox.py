@@ -58,6 +58,17 @@ class Outbox:
         """How many tuples the receiver has room for."""
         return self.window - (self.sent - self.consumed)
 
+    def put(self, batch: Batch) -> None:
+        """Let a whole batch wait."""
+        self.values += batch.values
+        self.heads += batch.heads
+        if batch.heads:
+            self.sizes += [1] * len(batch.values) if batch.sizes is None else batch.sizes
+
+    def clear(self) -> None:
+        """Forget what waits."""
+        self.values, self.sizes, self.heads = [], [], numbers()
+
     def take(self, values_max: int) -> Batch:
         """Take out about as many tuples as asked for, whole bundles, at least one."""
         sizes = None if len(self.values) == len(self.sizes) or not self.sizes else self.sizes

@@ -110,8 +110,8 @@ class WorkerBrain:
             case protocol.Go():
                 self._running = True
             case protocol.PeerUp(peer=peer):
-                self.peers[peer.slot] = peer
-                self._delivery.replaced(peer)
+                known, self.peers[peer.slot] = self.peers.get(peer.slot), peer
+                self._delivery.replaced(peer, known=known == peer)
                 if self._delivery.uplink is not None:
                     self._delivery.uplink.meet(self.peers)
                 self.control_out.append(protocol.PeerSeen(peer.slot, peer.attempt))
@@ -144,7 +144,7 @@ class WorkerBrain:
         self.peers = {peer.slot: peer for peer in message.peers}
         site = Site(
             self.slot, self.attempt, message.placement, message.partitions, self.clock, self._context_of,
-            near_of(program, message.homes),
+            near_of(program, message.homes), message.queues,
         )  # fmt: skip
         self.program = program
         self._floor = floor = Floor(program, site, self._send, self.control_out)
@@ -175,6 +175,8 @@ class WorkerBrain:
         if self._floor is None:
             return
         self._floor.post.release(slot)
+        for group in self._floor.groups.values():
+            group.wake()
         for task, source in self._floor.sources:
             self._settling.replay(task, source, source.ledger.everything(), lost=True)
 
@@ -232,6 +234,8 @@ class WorkerBrain:
             return
         if work.arrivals:
             self._delivery.finished(work.arrivals)
+            if task.group is not None:
+                task.group.done(work.arrivals)
             if self._measures:
                 now_ns = self.clock.now_ns()
                 for _, count, since_ns in work.arrivals:

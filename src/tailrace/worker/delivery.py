@@ -39,6 +39,8 @@ class Delivery:
         self._paid_ns = 0
         self._pace_ns: int | None = None
         self.pace_credits(floor.program.policy)
+        for group in floor.groups.values():
+            group.delivery = self
 
     def pace_credits(self, policy: Policy) -> None:
         """Set how long credits for finished work gather, by who goes by them.
@@ -76,10 +78,10 @@ class Delivery:
             self._answer_late(task, channel, batch)
             return
         task.inbox.put(channel, batch, now_ns)  # type: ignore[union-attr]
-        if task.mates:
-            self._floor.enqueue_mates(task)
-        else:
+        if task.group is None:
             self._floor.enqueue(task)
+        else:
+            task.group.wake()
 
     def _answer_late(self, task: Task, channel: Channel, batch: Batch) -> None:
         """Answer what comes after the end of all input: sources end with all their roots complete, so it is there."""
@@ -90,8 +92,11 @@ class Delivery:
             self._acks.ack(task, batch.heads)
 
     def _end(self, task: Task, channel: Channel) -> None:
-        channel.ended = True
-        self._floor.enqueue_mates(task)
+        task.inbox.end(channel)  # type: ignore[union-attr]
+        if task.group is None:
+            self._floor.enqueue(task)
+        else:
+            task.group.wake()
 
     def _resync(self, channel: Channel, sent: int) -> None:
         lost = sent - channel.received
@@ -114,7 +119,7 @@ class Delivery:
         for channel, count, _ in arrivals:
             if channel.at_end:
                 channel.consume(count)
-                if channel.slot == self._floor.slot:
+                if channel.prompt or channel.slot == self._floor.slot:
                     self.credit(channel)
                 elif self._pace_ns is not None or channel.consumed - channel.reported >= channel.credit_step:
                     self._owed[channel] = None
@@ -142,10 +147,19 @@ class Delivery:
 
     # -- peers come and go ---------------------------------------------------------------------------------------
 
-    def replaced(self, peer: protocol.Peer) -> None:
-        """Begin every channel with a slot anew: its old worker is gone."""
+    def replaced(self, peer: protocol.Peer, *, known: bool = False) -> None:
+        """Begin every channel with a slot anew: its old worker is gone.
+
+        A worker that was deployed with the new one for a peer has none that were begun with the old one, and may have
+        heard from the new one already: it only waits until that is open.
+        """
         floor = self._floor
+        if known:
+            floor.post.wait_for(peer.slot)
+            return
         floor.post.hold(peer.slot)
+        for group in floor.groups.values():
+            group.release(peer.slot)
         for box in floor.outbound.values():
             if box.slot == peer.slot:
                 box.reset()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .build import Site, build_tasks
 from .post import PostOffice
+from .sharing import make_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tailrace.sending.outbox import Outbox
 
     from .build import Program
+    from .groups import Group
     from .task import SourceSide, Task
 
 
@@ -48,6 +50,8 @@ class Floor:
             for number, channel in task.inbox.channels.items()
         }
         self.outbound: dict[int, Outbox] = {box.channel: box for task in self.tasks for box in task.boxes}
+        #: Per stage, the tasks that take from one queue.
+        self.groups: dict[int, Group] = make_groups(self, site)
         #: Tasks that may have something to do, each once, in turn.
         self.ready: deque[Task] = deque()
         #: Outboxes that have something to send, oldest first.
@@ -58,11 +62,6 @@ class Floor:
         if not task.queued:
             task.queued = True
             self.ready.append(task)
-
-    def enqueue_mates(self, task: Task) -> None:
-        """Let all tasks have a turn that take from a task's inbox."""
-        for mate in task.mates or (task,):
-            self.enqueue(mate)
 
     def mark_dirty(self, task: Task) -> None:
         """Note which of a task's outboxes have something to send, and since when."""

@@ -62,9 +62,17 @@ class PostOffice:
         self._frames.pop(slot, None)
         self._stuck.pop(slot, None)
 
+    def wait_for(self, slot: int) -> None:
+        """Send nothing to a slot's worker until it is open; what was filed for it stays."""
+        self._held.add(slot)
+
     def release(self, slot: int) -> None:
         """The slot's new worker is open."""
         self._held.discard(slot)
+
+    def holds(self, slot: int) -> bool:
+        """Whether the slot's worker is being replaced."""
+        return slot in self._held
 
     def accepts(self, slot: int) -> bool:
         """Whether data for the slot may be taken out of its outbox."""

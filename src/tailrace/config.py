@@ -20,7 +20,7 @@ KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
     "placement": ("round_robin", "stromax", "turbostream", "metis", "auto", "by_operator"),
     "sending": ("fifo", "round_robin", "lbf"),
     "inbox": ("per_task", "shared", "auto"),
-    "routing": ("even", "latency", "load_aware", "shortest_delay", "partial_key", "auto"),
+    "routing": ("even", "random", "latency", "load_aware", "shortest_delay", "partial_key", "auto"),
     "locality": ("off", "worker", "node"),
     "replay": ("off", "fixed", "adaptive", "blind", "auto"),
     "chaining": ("on", "off"),

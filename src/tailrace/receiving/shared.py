@@ -59,13 +59,15 @@ class Shared(Generic[T]):
 
     def claim(self, consumer: int) -> T | Control | None:
         """Give the oldest item; a control record only once nothing before it is being worked on."""
-        item = self.oldest
-        if item is None:
+        queue = self._queue
+        if not queue:
             return None
-        self._queue.popleft()
-        if not isinstance(item, Control):
-            self._claims.setdefault(consumer, []).append(item)
-            self._claimed += 1
+        item = queue[0]
+        if isinstance(item, Control):
+            return None if self._claimed else queue.popleft()
+        queue.popleft()
+        self._claims.setdefault(consumer, []).append(item)
+        self._claimed += 1
         return item
 
     def cut(self, consumer: int, first: T, rest: T) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .at_random import AtRandom
 from .by_root import ByRoot
 from .detour import Detour
 from .fields import Fields
@@ -123,6 +124,8 @@ def free_rule(
         return ShortestDelay([1.0 / tasks] * tasks, sender, senders, pending)
     if routing == "load_aware":
         return LoadAware(tasks, sender, pending)
+    if routing == "random":
+        return AtRandom(tasks, sender)
     weighted = routing == "latency" or switched
     rule: Router = Weighted([1.0] * tasks, sender) if weighted else Shuffle(range(tasks), sender)
     return Detour(rule, tasks, pending) if adaptive else rule

@@ -63,6 +63,12 @@ class Floor:
             task.queued = True
             self.ready.append(task)
 
+    def task_of(self, box: Outbox) -> Task:
+        """The task whose tuples an outbox holds; of what is handed out of a shared queue, one that takes from it."""
+        handing_out = [(group.mates[0], seat.box) for group in self.groups.values() for seat in group.seats]
+        sending = [(task, each) for task in self.tasks for each in task.boxes]
+        return next(task for task, each in sending + handing_out if each is box)
+
     def mark_dirty(self, task: Task) -> None:
         """Note which of a task's outboxes have something to send, and since when."""
         for box in task.boxes:

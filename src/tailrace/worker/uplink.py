@@ -106,7 +106,7 @@ class Uplink:
         return True
 
     def _enter(self, box: Outbox) -> Queue:
-        task = next(task for task in self._floor.tasks if box in task.boxes)
+        task = self._floor.task_of(box)
         number = self._bases[task.stage.id] + task.index
         queue = self._queues.get(number)
         if queue is None:

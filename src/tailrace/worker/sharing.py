@@ -70,10 +70,15 @@ def _share(floor: Floor, mates: list[Task], channels: dict[int, Channel], seats:
 
 
 def share(floor: Floor, stage: int, delivery: Delivery) -> bool:
-    """Let the tasks of a stage in this worker take from one queue from now on; false where there is nothing to do."""
+    """Let the tasks of a stage in this worker take from one queue from now on; false where there is nothing to do.
+
+    Nor is there where one of them has seen the end of its input: it takes no more, neither from its own queue nor from
+    another's.
+    """
     mates = [task for task in floor.tasks if task.stage.id == stage]
-    inputs = floor.program.plan.inputs[stage]
-    if stage in floor.groups or len(mates) < 2 or not may_share(mates[0].stage, inputs):  # noqa: PLR2004
+    if len(mates) < 2 or stage in floor.groups or any(task.closing for task in mates):  # noqa: PLR2004
+        return False
+    if not may_share(mates[0].stage, floor.program.plan.inputs[stage]):
         return False
     floor.groups[stage] = group = _share(floor, mates, {}, [])
     group.delivery = delivery
@@ -87,7 +92,7 @@ def unshare(floor: Floor, stage: int) -> bool:
     What is being worked on is finished by whoever claimed it.
     """
     group = floor.groups.get(stage)
-    if group is None or group.seats:
+    if group is None or group.seats or any(task.closing for task in group.mates):
         return False
     del floor.groups[stage]
     for task, own in group.own.items():

@@ -38,7 +38,7 @@ _TASKS = _PER_WORKER * WORKERS
 _MICRO_IN, _MICRO_OUT = 70.0, 90.0
 _YAHOO_IN, _YAHOO_OUT = 33.0, 41.5
 _SHARES = {0.9: "p90_ms", 0.99: "p99_ms", 0.999: "p999_ms"}
-#: How much longer than the first case's the windows of others are: p99.9 takes roots, and what has no bar can do with few.
+#: How much longer than in the first case windows are: p99.9 takes many roots; what has no bar can do with few.
 _LENGTH = {"micro_random": 0.5, "micro_fixed": 0.5, "pageload": 2.1, "processing": 2.1}
 QUICK = Times(repeats=1, warm_s=2.5, window_s=3.0, windows=5)
 FULL = Times(repeats=5, warm_s=8.0, window_s=20.0, windows=1)

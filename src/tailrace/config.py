@@ -20,11 +20,14 @@ KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
     "placement": ("round_robin", "stromax", "turbostream", "metis", "auto", "by_operator"),
     "sending": ("fifo", "round_robin", "lbf"),
     "inbox": ("per_task", "shared", "auto"),
-    "routing": ("even", "random", "latency", "load_aware", "shortest_delay", "partial_key", "auto"),
+    "routing": ("even", "random", "latency", "load_aware", "shortest_delay", "partial_key", "stamped", "auto"),
     "locality": ("off", "worker", "node"),
     "replay": ("off", "fixed", "adaptive", "blind", "auto"),
     "chaining": ("on", "off"),
 }
+
+#: Routing policies under which a key has two tasks.
+TWO_CHOICES = frozenset({"partial_key", "stamped"})
 
 #: The steps that can be left to the coordinator while a query runs: what it may choose, where it begins first.
 SWITCHED_STEPS: dict[str, tuple[str, ...]] = {

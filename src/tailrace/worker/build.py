@@ -130,6 +130,7 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
         senders=program.plan.stages[edge.src_stage].tasks,
         near=site.near[edge.id][index] if edge.id in site.near else None,
         switched=bool(program.switched),
+        now_ns=site.clock.now_ns,
     )
     project = edge.grouping.fn if target.head.verb == "count" else None
     return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)

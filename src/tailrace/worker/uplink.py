@@ -186,7 +186,7 @@ class Uplink:
         heads = queue.heads(floor.post)
         unpaid_bytes = -granted * queue.shown_bytes
         while granted > 0 and heads:
-            head = min(heads, key=_order)
+            head = min(heads.values(), key=_order)
             box, before = head.box, head.box.sent_total
             size = floor.post.some(box, min(granted, head.tuples, box.room, self._batch_max))
             tuples = box.sent_total - before
@@ -195,11 +195,14 @@ class Uplink:
             queue.took(box, tuples, size)
             if box.ended and not box.values:
                 floor.dirty[box] = None  # its end of stream may follow
-            heads = queue.heads(floor.post)
+            if (following := queue.head(box, floor.post)) is not None:
+                heads[box] = following
+            else:
+                del heads[box]
         if unpaid_bytes:  # sizes differ, bundles go whole, a grant may find its receiver full
             self._board.delay(int(unpaid_bytes * self._ns_per_byte))
-        since_ns = min([head.since_ns for head in heads], default=now_ns)
-        first = sum([head.tuples for head in heads if head.since_ns == since_ns])
+        since_ns = min([head.since_ns for head in heads.values()], default=now_ns)
+        first = sum([head.tuples for head in heads.values() if head.since_ns == since_ns])
         tuples, each = queue.waiting(heads), queue.show_bytes()
         self._board.show(
             Entry(queue.number, queue.operator, -1, tuples, tuples * each, since_ns, now_ns, queue.alone, first)

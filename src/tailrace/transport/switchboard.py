@@ -63,7 +63,7 @@ class Switchboard:
         self._selected_s = 0.0
         self._bells_heard = -1
         #: What was taken on waking; None when the last thing was not to wait.
-        self._early: list[tuple[int, bytes]] | None = None
+        self._early: list[tuple[int, bytes | memoryview]] | None = None
         self.nook = Nook(settings)
         inbox = self.nook.inbox
         self._waiter: Waiter = (
@@ -106,12 +106,12 @@ class Switchboard:
 
     # -- receiving -----------------------------------------------------------------------------------------------
 
-    def poll(self) -> list[bytes]:
-        """Take in what has come, without waiting."""
-        found: list[bytes] = []
+    def poll(self) -> list[bytes | memoryview]:
+        """Take in what has come, without waiting; large messages lie in the ring until ``end_borrowing``."""
+        found: list[bytes | memoryview] = []
         inbox = self.nook.inbox
         if inbox is not None:
-            records = inbox.receive(_RECV_RECORDS) if self._early is None else self._early
+            records = inbox.borrow(_RECV_RECORDS) if self._early is None else self._early
             self._early = None
             found = [payload for _, payload in records]
             if not self._sockets_may_have_something(inbox.ring.bells):
@@ -128,6 +128,11 @@ class Switchboard:
             elif thing == _CONTROL:
                 self.control_ready = True
         return found
+
+    def end_borrowing(self) -> None:
+        """Free what ``poll`` gave: it is read."""
+        if self.nook.inbox is not None:
+            self.nook.inbox.ring.end_borrowing()
 
     def _sockets_may_have_something(self, bells: int) -> bool:
         now_s = time.monotonic()
@@ -158,7 +163,7 @@ class Switchboard:
             self._incoming.add(connection)
             self._selector.register(sock, selectors.EVENT_READ, connection)
 
-    def _serve(self, connection: StreamConnection, events: int, found: list[bytes]) -> None:
+    def _serve(self, connection: StreamConnection, events: int, found: list[bytes | memoryview]) -> None:
         try:
             if events & selectors.EVENT_READ:
                 found.extend(connection.read())

@@ -99,8 +99,10 @@ class WorkerLoop:
     def _round(self) -> bool:
         """Once around: take in, work, send, wait. False when this thread has lost the loop to another."""
         brain, board = self._brain, self._board
-        for message in board.poll():
-            brain.on_message(message)
+        if messages := board.poll():
+            for message in messages:
+                brain.on_message(message)
+            board.end_borrowing()
         if board.control_ready:
             board.control_ready = False
             self._take_orders()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
     from tailrace.config import Policy, Settings
+    from tailrace.routing import Router
     from tailrace.routing.near import Row
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.topology.plan import Plan, Stage, StageEdge
@@ -83,14 +84,15 @@ def handout_channel(plan: Plan, stage: Stage, index: int) -> int:
 def build_tasks(program: Program, site: Site) -> list[Task]:
     """Make the tasks that the placement gives this worker."""
     return [
-        _build(program, site, stage, index)
+        build_task(program, site, stage, index)
         for stage in program.plan.stages
         for index, slot in enumerate(site.placement[stage.id])
         if slot == site.slot
     ]
 
 
-def _build(program: Program, site: Site, stage: Stage, index: int) -> Task:
+def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
+    """Make one task."""
     edges = program.plan.outputs[stage.id]
     chain = Chain(stage, edges, lambda spec: site.context_of(spec, index, stage.tasks))
     task = Task(stage, index, chain, {edge.id: _outlet(program, site, edge, index) for edge in edges})
@@ -118,11 +120,19 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
     slots = site.placement[target.id]
     size = window(program, target)
     boxes = [Outbox(base + task, home, task, size) for task, home in enumerate(site.queues.get(target.id, slots))]
-    router = router_for(
+    router = router_of(program, site, edge, index)
+    project = edge.grouping.fn if target.head.verb == "count" else None
+    return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
+
+
+def router_of(program: Program, site: Site, edge: StageEdge, index: int) -> Router:
+    """The rule by which a task sends on an edge."""
+    target = program.plan.stages[edge.dst_stage]
+    return router_for(
         edge,
         target,
         sender=index,
-        local=[task for task, slot in enumerate(slots) if slot == site.slot],
+        local=[task for task, slot in enumerate(site.placement[target.id]) if slot == site.slot],
         tracked=program.policy.tracked,
         settings=program.settings,
         routing=program.policy.routing,
@@ -132,8 +142,6 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
         switched=bool(program.switched),
         now_ns=site.clock.now_ns,
     )
-    project = edge.grouping.fn if target.head.verb == "count" else None
-    return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
 
 
 def _away_inbox(program: Program, site: Site, stage: Stage, index: int) -> Inbox:

@@ -143,7 +143,7 @@ class Uplink:
                     self._send_granted(queue, now_ns)
         finally:
             self._board.unlock()
-        if any(queue.tuples for queue in waiting):
+        if any(queue.shown_tuples for queue in waiting):  # the rest waits for its receivers, not for the link
             self._next_ns = max(now_ns + _LOOK_NS, min(free_ns, now_ns + self._settings.tau_ns))
 
     def wait_ns(self, now_ns: int) -> int | None:
@@ -208,7 +208,7 @@ class Uplink:
             self._board.delay(int(unpaid_bytes * self._ns_per_byte))
         since_ns = min([head.since_ns for head in heads.values()], default=now_ns)
         first = sum([head.tuples for head in heads.values() if head.since_ns == since_ns])
-        tuples, each = queue.waiting(heads), queue.show_bytes()
+        tuples, each = queue.show(heads)
         self._board.show(
             Entry(queue.number, queue.operator, -1, tuples, tuples * each, since_ns, now_ns, queue.alone, first)
         )

@@ -38,7 +38,8 @@ class Queue:
         self.tuples = 0
         #: Most tuples that waited since the last report.
         self.most = 0
-        #: What a tuple takes on the link, as the board was told last.
+        #: How many tuples might be sent and what one takes on the link, as the board was told last.
+        self.shown_tuples = 0
         self.shown_bytes = FIRST_GUESS_BYTES
         self._tuple_bytes = float(FIRST_GUESS_BYTES)
         #: Per outbox how many tuples it has here in all, and how many came together and when, oldest first.
@@ -75,11 +76,6 @@ class Queue:
         if not filed:
             del self._filed[box], self._known[box]
 
-    def show_bytes(self) -> int:
-        """What a tuple takes on the link, by those that were sent; the board is told now."""
-        self.shown_bytes = max(1, round(self._tuple_bytes))
-        return self.shown_bytes
-
     def head(self, box: Outbox, post: PostOffice) -> Head | None:
         """The oldest tuples of an outbox, if there are any and they may be sent now."""
         filed = self._filed.get(box)
@@ -91,9 +87,11 @@ class Queue:
         """The oldest tuples of every outbox that may send now."""
         return {box: head for box in self._filed if (head := self.head(box, post)) is not None}
 
-    def waiting(self, heads: dict[Outbox, Head]) -> int:
-        """How many tuples wait in the outboxes that may send."""
-        return self.tuples if len(heads) == len(self._filed) else sum([self._known[box] for box in heads])
+    def show(self, heads: dict[Outbox, Head]) -> tuple[int, int]:
+        """How many tuples wait in the outboxes that may send, and what one takes, by those sent; the board is told."""
+        self.shown_tuples = self.tuples if len(heads) == len(self._filed) else sum([self._known[box] for box in heads])
+        self.shown_bytes = max(1, round(self._tuple_bytes))
+        return self.shown_tuples, self.shown_bytes
 
     @property
     def boxes(self) -> list[Outbox]:

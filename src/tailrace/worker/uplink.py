@@ -136,7 +136,8 @@ class Uplink:
         try:
             self._shut_out_ns = None
             for queue in waiting:
-                self._send_granted(queue, now_ns)
+                if queue.changed or now_ns >= queue.due_ns or self._board.granted(queue.number):
+                    self._send_granted(queue, now_ns)
             free_ns = self._grant(now_ns)
             for queue in waiting:
                 if self._board.granted(queue.number):
@@ -209,6 +210,7 @@ class Uplink:
         since_ns = min([head.since_ns for head in heads.values()], default=now_ns)
         first = sum([head.tuples for head in heads.values() if head.since_ns == since_ns])
         tuples, each = queue.show(heads)
+        queue.due_ns = now_ns + self._settings.tau_ns // 2
         self._board.show(
             Entry(queue.number, queue.operator, -1, tuples, tuples * each, since_ns, now_ns, queue.alone, first)
         )

@@ -38,6 +38,9 @@ class Queue:
         self.tuples = 0
         #: Most tuples that waited since the last report.
         self.most = 0
+        #: Whether the board is behind, and when it has to be told in any case.
+        self.changed = True
+        self.due_ns = 0
         #: How many tuples might be sent and what one takes on the link, as the board was told last.
         self.shown_tuples = 0
         self.shown_bytes = FIRST_GUESS_BYTES
@@ -47,7 +50,8 @@ class Queue:
         self._filed: dict[Outbox, deque[list[int]]] = {}
 
     def file(self, box: Outbox, now_ns: int) -> None:
-        """Note what has come into an outbox since it was last looked at."""
+        """Note what has come into an outbox, or that it may have room, since it was last looked at."""
+        self.changed = True
         held = len(box.values)
         known = self._known.get(box, 0)
         if held < known:  # what waited went another way
@@ -89,6 +93,7 @@ class Queue:
 
     def show(self, heads: dict[Outbox, Head]) -> tuple[int, int]:
         """How many tuples wait in the outboxes that may send, and what one takes, by those sent; the board is told."""
+        self.changed = False
         self.shown_tuples = self.tuples if len(heads) == len(self._filed) else sum([self._known[box] for box in heads])
         self.shown_bytes = max(1, round(self._tuple_bytes))
         return self.shown_tuples, self.shown_bytes

@@ -41,6 +41,8 @@ _TAUS_MS = (1.0, 50.0, 130.0)
 _NO_QUANTUM = 1 << 30
 _NS_PER_S, _NS_PER_MS = 1_000_000_000, 1_000_000
 _P99 = 0.99
+#: Arms that carry less than this of what is offered say something about the machine and nothing about gates.
+_CARRIED_MIN = 0.95
 #: Name, unit, which way is better; bars against round robin and fifo; what the paper says.
 _METRICS: dict[str, tuple[str, Better, Mapping[str, float], str | None]] = {
     "max_backlog": ("tuples", "lower", {ROUND_ROBIN: 0.65, FIFO: 0.85}, "0.17 of an idling round robin, simulated"),
@@ -63,6 +65,7 @@ NOTES = [
     _NOTE_LOAD,
     "max_backlog is the largest number of words that waited behind one split task at any time of a run.",
     _NOTE_MEAN,
+    f"A case in which an arm carried less than {_CARRIED_MIN:g} of the words offered is void: the machine was too slow.",
     "lbf loses to fifo at the slowest task's p99: a short queue waits for all longer ones.",
 ]
 
@@ -225,7 +228,16 @@ def _compared(case: str, stage: Stage, times: Times, pace: Pace) -> list[Row]:
     except ConfigError as error:
         return [missing_row(case, name, _METRICS[name][0], error.message, _METRICS[name][1]) for name in _METRICS]
     measured = _measure(case, stage, arms, _sweep(times) if case == "in_turn" else times, pace)
-    return [row for base in (ROUND_ROBIN, FIFO) for row in _against(case, measured, base, barred=True)]
+    found = [row for base in (ROUND_ROBIN, FIFO) for row in _against(case, measured, base, barred=True)]
+    return [*found, carried(case, measured, load)]
+
+
+def carried(case: str, measured: Mapping[str, Measured], load: Load) -> Row:
+    """The least share of the words offered that any arm carried: a machine that is too slow shows here only."""
+    least = min(value for each in measured.values() for value in each.values["throughput"]) / load.words_per_s
+    return make_row(
+        case, "carried", "of offered", [least], better="higher", baseline="offered", base=[1.0], bar=_CARRIED_MIN
+    )  # fmt: skip
 
 
 def _against(case: str, measured: Mapping[str, Measured], base: str, *, barred: bool, ours: str = LBF) -> list[Row]:

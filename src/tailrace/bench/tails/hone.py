@@ -65,7 +65,7 @@ NOTES = [
     _NOTE_LOAD,
     "max_backlog is the largest number of words that waited behind one split task at any time of a run.",
     _NOTE_MEAN,
-    f"A case in which an arm carried less than {_CARRIED_MIN:g} of the words offered is void: the machine was too slow.",
+    f"A case in which an arm carried less than {_CARRIED_MIN:g} of what was offered is void: the machine was too slow.",
     "lbf loses to fifo at the slowest task's p99: a short queue waits for all longer ones.",
 ]
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from array import array
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,16 +18,19 @@ from typing import TYPE_CHECKING
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
 
-from .migrate_flow import KEYS, OPERATOR, PLACES, SERVICE_S, flow_of, keys_of
-from .rows import limit_row, make_row
+from . import relief
+from .migrate_flow import KEYS, OPERATOR, SERVICE_S, faults, flow_of, keys_of, latencies_ms, p99_ms, read
+from .rows import limit_row, make_row, none_row
 from .tails.arms import WORKERS, stage_of
 
 if TYPE_CHECKING:
+    from .migrate_flow import ByKey
     from .pace import Pace
     from .rows import Row
     from .tails.arms import Stage
 
-CASES = ("stateless", "keyed")
+_MOVED = ("stateless", "keyed")
+CASES = (*_MOVED, relief.NAME)
 PAUSE_MS_MAX = 250.0
 OTHERS_BAR = 2.0
 _OPEN_S = 2.5
@@ -77,7 +78,7 @@ class Arrivals:
     """Everything that arrived in a case, and the moves that were made."""
 
     #: Per key: number, when it was due, when it came; in order of arrival.
-    by_key: dict[int, list[tuple[int, int, int]]]
+    by_key: ByKey
     #: When each move began and ended, and the keys of the task that moved.
     moves: list[tuple[int, int, frozenset[int]]] = field(default_factory=list)
     #: Windows with and without moves: when they began and ended.
@@ -87,7 +88,8 @@ class Arrivals:
 
 def planned_s(times: Times, only: str | None) -> float:
     """About how long it takes."""
-    return 10.0 + (1 if only else len(CASES)) * times.case_s
+    cases = CASES if only is None else (only,)
+    return 10.0 + sum(relief.planned_s(times.window_s) if name == relief.NAME else times.case_s for name in cases)
 
 
 def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
@@ -95,6 +97,10 @@ def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = Tru
     found: list[Row] = []
     with stage_of(pace, spark=spark) as stage:
         for name in CASES if only is None else (only,):
+            if name == relief.NAME:
+                pace.step(f"{name}: a worker becomes slow", relief.planned_s(times.window_s))
+                found += relief.rows(stage, times.window_s)
+                continue
             pace.step(f"{name}: {times.moves} moves", times.case_s)
             found += case_rows(name, _run(stage, name, times))
     return found
@@ -129,29 +135,13 @@ def _moving_window(query: Query, times: Times, rng: random.Random, found: Arriva
     begun_ns = time.monotonic_ns()
     for number in range(times.moves // times.pairs):
         task = rng.randrange(WORKERS)
-        here = next(
-            row["worker"]
-            for row in (query.lastProgress or {})["tasks"]
-            if row["task"] == task and row["operators"] == [OPERATOR]
-        )
+        here = query.workers_of(OPERATOR)[task]
         worker = rng.choice([each for each in range(WORKERS) if each != here])
         before_ns = time.monotonic_ns()
         if query.move(OPERATOR, task, worker):
             found.moves.append((before_ns, time.monotonic_ns(), keys_of(task)))
         time.sleep(max(0.0, begun_ns / _NS_PER_S + (number + 1) * times.gap_s - time.monotonic()))
     return begun_ns, time.monotonic_ns()
-
-
-def read(folder: Path) -> dict[int, list[tuple[int, int, int]]]:
-    """What the diary says, by key, in order of arrival."""
-    found: dict[int, list[tuple[int, int, int]]] = {key: [] for key in range(KEYS)}
-    for path in folder.iterdir():
-        numbers = array("q")
-        numbers.frombytes(path.read_bytes())
-        for at in range(0, len(numbers), PLACES):
-            key, number, due_ns, came_ns = numbers[at : at + PLACES]
-            found[key].append((number, due_ns, came_ns))
-    return found
 
 
 # -- what it says --------------------------------------------------------------------------------------------------
@@ -162,12 +152,12 @@ def case_rows(name: str, found: Arrivals) -> list[Row]:
     lost, doubled, reordered = faults(found.by_key)
     pauses = pauses_ms(found)
     others = [p99_ms(_others(found, window)) for window in found.moving]
-    still = [p99_ms(_latencies(found, window, frozenset(range(KEYS)))) for window in found.still]
+    still = [p99_ms(latencies_ms(found.by_key, window, frozenset(range(KEYS)))) for window in found.still]
     return [
         make_row(name, "moves", "moves", [float(len(found.moves))], better="higher"),
-        _none_row(name, "lost", lost),
-        _none_row(name, "doubled", doubled),
-        _none_row(name, "reordered", reordered),
+        none_row(name, "lost", lost),
+        none_row(name, "doubled", doubled),
+        none_row(name, "reordered", reordered),
         limit_row(name, "pause_p99_ms", "ms", [p99_ms(pauses)], PAUSE_MS_MAX) | {"paper": _PAPER},
         make_row(name, "pause_p50_ms", "ms", [sorted(pauses)[len(pauses) // 2]], better="lower"),
         make_row(
@@ -176,46 +166,16 @@ def case_rows(name: str, found: Arrivals) -> list[Row]:
     ]
 
 
-def _none_row(case: str, metric: str, count: int) -> Row:
-    """A row for what must not be at all."""
-    return make_row(case, metric, "tuples", [float(count)], better="lower") | {
-        "baseline": "none", "bar": 0.0, "ok": count == 0,
-    }  # fmt: skip
-
-
-def faults(by_key: dict[int, list[tuple[int, int, int]]]) -> tuple[int, int, int]:
-    """How many tuples were lost, doubled, and behind one of their key that was sent after them."""
-    lost = doubled = reordered = 0
-    for arrivals in by_key.values():
-        counts = Counter(number for number, _, _ in arrivals)
-        lost += max(counts, default=-1) + 1 - len(counts)
-        doubled += sum(counts.values()) - len(counts)
-        newest = -1
-        for number, _, _ in arrivals:
-            reordered += number < newest
-            newest = max(newest, number)
-    return lost, doubled, reordered
-
-
 def pauses_ms(found: Arrivals) -> list[float]:
     """For each move and each key of its task, the longest latency of what was due while it lasted and soon after."""
     pauses = []
     for begun_ns, ended_ns, keys in found.moves:
         for key in keys:
             window = begun_ns, ended_ns + _NS_PER_S // 2
-            latencies = _latencies(found, window, frozenset((key,)))
+            latencies = latencies_ms(found.by_key, window, frozenset((key,)))
             if latencies:
                 pauses.append(max(latencies))
     return pauses or [0.0]
-
-
-def _latencies(found: Arrivals, window: tuple[int, int], keys: frozenset[int]) -> list[float]:
-    return [
-        (came_ns - due_ns) * _MS_PER_NS
-        for key in keys
-        for _, due_ns, came_ns in found.by_key[key]
-        if window[0] <= due_ns < window[1]
-    ]
 
 
 def _others(found: Arrivals, window: tuple[int, int]) -> list[float]:
@@ -224,10 +184,5 @@ def _others(found: Arrivals, window: tuple[int, int]) -> list[float]:
         latency
         for begun_ns, ended_ns, keys in found.moves
         if window[0] <= begun_ns < window[1]
-        for latency in _latencies(found, (begun_ns, ended_ns + _NS_PER_S // 2), frozenset(range(KEYS)) - keys)
+        for latency in latencies_ms(found.by_key, (begun_ns, ended_ns + _NS_PER_S // 2), frozenset(range(KEYS)) - keys)
     ]
-
-
-def p99_ms(latencies: list[float]) -> float:
-    """The value that one in a hundred lies above; 0 where there are none."""
-    return sorted(latencies)[int(0.99 * (len(latencies) - 1))] if latencies else 0.0

@@ -1,9 +1,13 @@
-"""The query of ``tailrace bench migrate``: a paced source, an operator whose tasks move, a sink that takes notes."""
+"""The query of ``tailrace bench migrate``: a paced source, an operator whose tasks move, a sink that takes notes.
+
+And what the notes say: faults within keys and latencies, counted from when each tuple was due.
+"""
 
 from __future__ import annotations
 
 import time
 from array import array
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +21,7 @@ from .tails.arms import WORKERS
 if TYPE_CHECKING:
     from tailrace.clock import Clock
     from tailrace.config import Settings
+    from tailrace.testing.chaos import Knobs
     from tailrace.topology.operators import TaskContext
 
 KEYS = 60
@@ -28,6 +33,10 @@ OPERATOR = "work"
 #: Numbers per arrival in a sink's file: key, number within the key, when it was due and when it came.
 PLACES = 4
 _NS_PER_S = 1_000_000_000
+_MS_PER_NS = 1e-6
+
+#: Per key what arrived, in order: number, when it was due, when it came.
+ByKey = dict[int, list[tuple[int, int, int]]]
 
 
 class Paced(Source[tuple[int, int, int]]):
@@ -72,9 +81,19 @@ class _PacedReader(Reader):
         return max(0, self._due_ns(self._next) - time.monotonic_ns()) / _NS_PER_S
 
 
-def _work(value: tuple[int, int, int]) -> tuple[int, int, int]:
-    time.sleep(SERVICE_S)
-    return value
+class _Work:
+    """A timed wait, which knobs can make longer."""
+
+    def __init__(self, knobs: Knobs | None) -> None:
+        self._knobs = knobs
+
+    def __call__(self, value: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Wait, then let the value pass."""
+        if self._knobs is None:
+            time.sleep(SERVICE_S)
+        else:
+            self._knobs.wait(SERVICE_S)
+        return value
 
 
 def _keyed_work(name: int, value: tuple[int, int, int], state: Any) -> list[tuple[int, int, int]]:
@@ -111,7 +130,7 @@ def _task_of(value: tuple[int, int, int], tasks: int) -> int:
     return value[0] % tasks
 
 
-def flow_of(name: str, folder: str, settings: Settings) -> Topology:
+def flow_of(name: str, folder: str, settings: Settings, knobs: Knobs | None = None) -> Topology:
     """Source, the operator that moves, and the sink."""
     flow = Topology("migrate")
     source = flow.source(Paced(), tasks=1, name="numbers")
@@ -119,7 +138,7 @@ def flow_of(name: str, folder: str, settings: Settings) -> Topology:
         keyed = source.key_by(_Named(names_of(settings.key_groups)))
         stream = keyed.process(_keyed_work, tasks=WORKERS, name=OPERATOR, blocking=True)
     else:
-        stream = source.group_by(_task_of).map(_work, tasks=WORKERS, name=OPERATOR, blocking=True)
+        stream = source.group_by(_task_of).map(_Work(knobs), tasks=WORKERS, name=OPERATOR, blocking=True)
     stream.to_global().sink(Diary(folder), tasks=1, name="diary")
     return flow
 
@@ -151,3 +170,44 @@ class Diary(Sink):
         """Write the file."""
         if self._path is not None:
             self._path.write_bytes(self._rows.tobytes())
+
+
+def read(folder: Path) -> ByKey:
+    """What the diary says, by key, in order of arrival."""
+    found: ByKey = {key: [] for key in range(KEYS)}
+    for path in folder.iterdir():
+        numbers = array("q")
+        numbers.frombytes(path.read_bytes())
+        for at in range(0, len(numbers), PLACES):
+            key, number, due_ns, came_ns = numbers[at : at + PLACES]
+            found[key].append((number, due_ns, came_ns))
+    return found
+
+
+def faults(by_key: ByKey) -> tuple[int, int, int]:
+    """How many tuples were lost, doubled, and behind one of their key that was sent after them."""
+    lost = doubled = reordered = 0
+    for arrivals in by_key.values():
+        counts = Counter(number for number, _, _ in arrivals)
+        lost += max(counts, default=-1) + 1 - len(counts)
+        doubled += sum(counts.values()) - len(counts)
+        newest = -1
+        for number, _, _ in arrivals:
+            reordered += number < newest
+            newest = max(newest, number)
+    return lost, doubled, reordered
+
+
+def latencies_ms(by_key: ByKey, window: tuple[int, int], keys: frozenset[int]) -> list[float]:
+    """How late what was due in a window came, of some keys."""
+    return [
+        (came_ns - due_ns) * _MS_PER_NS
+        for key in keys
+        for _, due_ns, came_ns in by_key[key]
+        if window[0] <= due_ns < window[1]
+    ]
+
+
+def p99_ms(latencies: list[float]) -> float:
+    """The value that one in a hundred lies above; 0 where there are none."""
+    return sorted(latencies)[int(0.99 * (len(latencies) - 1))] if latencies else 0.0

@@ -178,6 +178,8 @@ class Moves:
         self.moved += len(plan.wanted)
         self._close(plan, now_ns)
         brain.tell_all(protocol.GoOn(plan.epoch))
+        for edge, balance in brain.balancing.balances.items():  # a task that moved has begun with equal ones
+            brain.tell_all(protocol.Weights(edge, list(balance.weights)))
 
     def _undo(self, plan: Plan, reason: str, now_ns: int) -> None:
         plan.state, plan.reason = "undone", reason

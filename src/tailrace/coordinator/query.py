@@ -341,6 +341,10 @@ class Query:
         """Move one task to another worker while the query runs, and tell how that went; raises if it stays."""
         return self._relocation.move(operator, task, worker)
 
+    def workers_of(self, operator: str) -> list[int]:
+        """The worker that each task of an operator is on now."""
+        return self._relocation.workers_of(operator)
+
     def rebalance(self, policy: str | None = None) -> list[dict[str, Any]]:
         """Place all tasks anew by what was measured, and move those that have another place then.
 

@@ -17,6 +17,7 @@ from .replanning import moves_to
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.topology.plan import Stage
     from tailrace.worker.build import Program
     from tailrace.worker.main import Boot
 
@@ -42,15 +43,23 @@ class Relocation:
 
     def move(self, operator: str, task: int, worker: int) -> list[dict[str, Any]]:
         """Move one task, with all that is chained to it."""
+        stage = self._stage_of(operator)
+        if not 0 <= task < stage.tasks:
+            raise ConfigError(f"Operator {operator!r} has tasks 0 to {stage.tasks - 1}; found {task}.")
+        return self._carry_out(lambda brain: brain.moves.request([(stage.id, task, worker)], "asked for"))
+
+    def workers_of(self, operator: str) -> list[int]:
+        """Where the tasks of an operator are."""
+        return list(self._brain.placement[self._stage_of(operator).id])
+
+    def _stage_of(self, operator: str) -> Stage:
         stage = next(
             (each for each in self._program.plan.stages if operator in {spec.name for spec in each.operators}), None
         )
         if stage is None:
             names = [spec.name for each in self._program.plan.stages for spec in each.operators]
             raise ConfigError(f"The topology has no operator {operator!r}.", nearest(operator, names))
-        if not 0 <= task < stage.tasks:
-            raise ConfigError(f"Operator {operator!r} has tasks 0 to {stage.tasks - 1}; found {task}.")
-        return self._carry_out(lambda brain: brain.moves.request([(stage.id, task, worker)], "asked for"))
+        return stage
 
     def rebalance(self, policy: str | None = None) -> list[dict[str, Any]]:
         """Place all tasks anew by what was measured, and move those that have another place then."""
@@ -91,7 +100,9 @@ class Relocation:
         deadline_s = time.monotonic() + self._program.settings.register_timeout_s
         members = self._brain.members
         while not all(slot in members and members[slot].open for slot in slots):
-            if time.monotonic() > deadline_s or self._brain.state == "ended":
+            if self._brain.state == "ended":
+                raise MoveError("The query has ended before its workers had joined.")
+            if time.monotonic() > deadline_s:
                 raise MoveError(
                     f"{len(slots)} more workers were expected within {self._program.settings.register_timeout_s:.0f} s;"
                     f" {sum(slot in members for slot in slots)} came.",

@@ -19,15 +19,16 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tailrace import protocol
-from tailrace.transport import codec, wire
+from tailrace.transport import wire
 
-from .build import build_task, router_of
-from .errors import MoveError, operator_error
-from .handover import low_water, pack, unpack
+from .arriving import PART_HEAD, Parcels, rebuilt
+from .build import router_of
+from .errors import MoveError
+from .handover import pack
+from .move_plan import Leaving, Move, MovePlan, era_of
 from .steps import SinkStep
 
 if TYPE_CHECKING:
@@ -46,52 +47,10 @@ if TYPE_CHECKING:
 #: Bytes of a task per frame, and frames per round: what else the worker has to send gets in between.
 PART_BYTES = 128 * 1024
 _PARTS_PER_ROUND = 8
-#: Epoch, number of the part, whether it is the last.
-_PART_HEAD = struct.Struct("<II?")
 _EPOCH = struct.Struct("<I")
 #: The new era of a channel and the slot that its sending task has in it.
 _MOVED = struct.Struct("<IH")
 _NS_PER_S = 1_000_000_000
-
-
-class Move(NamedTuple):
-    """One task of a plan: its stage and number, where it was and where it goes."""
-
-    stage: int
-    task: int
-    old: int
-    new: int
-
-
-@dataclass
-class _Leaving:
-    """A task that goes from here."""
-
-    place: int
-    move: Move
-    task: Task
-    frozen: bool = False
-    cleared: bool = False
-    next_tick_ns: int | None = None
-    parts: deque[bytes] = field(default_factory=deque)
-    parts_sent: int = 0
-    #: Channels out of it whose receivers have yet to say that everything sent from here is there.
-    unseen: set[int] = field(default_factory=set)
-
-
-@dataclass
-class _Plan:
-    epoch: int
-    moves: dict[tuple[int, int], Move]
-    leaving: list[_Leaving]
-    #: Outboxes of this worker to tasks that move, with where those go.
-    paused: list[tuple[Outbox, int]]
-    arrived: list[Task] = field(default_factory=list)
-
-
-def era_of(epoch: int, *, undone: bool = False) -> int:
-    """The era of the channels of a task after a plan was carried out, or after it was undone."""
-    return 2 * epoch + undone
 
 
 class Mover:
@@ -105,11 +64,10 @@ class Mover:
         self._acks = acks
         self._delivery = delivery
         self._changed = changed
-        self._plan: _Plan | None = None
+        self._plan: MovePlan | None = None
         #: The newest plan that is over, here; what still comes of it is late.
         self._closed = 0
-        self._parcels: dict[tuple[int, int], list[bytes]] = {}
-        self._whole: set[tuple[int, int]] = set()
+        self._parcels = Parcels()
         #: Channels whose sending task has left its slot in a plan that is not over yet, with that slot.
         self._diverted: dict[Channel, int] = {}
         #: Tasks that are gone, until the loop has ended their threads.
@@ -131,12 +89,12 @@ class Mover:
         """Begin a plan."""
         moves = {(row[0], row[1]): Move(*row) for row in message.moves}
         leaving = [
-            _Leaving(place, move, task)
+            Leaving(place, move, task)
             for place, move in enumerate(moves.values())
             for task in self._floor.tasks
             if move.old == self._floor.slot and (task.stage.id, task.index) == (move.stage, move.task)
         ]
-        self._plan = plan = _Plan(message.epoch, moves, leaving, [])
+        self._plan = plan = MovePlan(message.epoch, moves, leaving, [])
         for _, outlet, box in self._ways():
             move = moves.get((self._target(outlet), box.task))
             if move is not None:
@@ -149,7 +107,7 @@ class Mover:
                 each.task.source.paused = True
             if each.task.group is not None:
                 self._give_up(plan.epoch, MoveError(f"The tasks of {each.task.name!r} share an inbox by now."))
-        for key in sorted(self._whole):
+        for key in self._parcels.whole():
             self._install(key)
 
     def switch(self, message: protocol.Relocate) -> None:
@@ -188,7 +146,7 @@ class Mover:
         plan = self._plan
         self._closed = max(self._closed, message.epoch)
         if plan is None or plan.epoch != message.epoch:
-            self._forget(message.epoch)
+            self._parcels.forget(message.epoch)
             return
         for each in plan.leaving:
             self._resume(each, plan)
@@ -206,14 +164,10 @@ class Mover:
         self._closed = epoch
         self._plan = None
         self._diverted.clear()
-        self._forget(epoch)
+        self._parcels.forget(epoch)
         self._acks.find_sources(self._site.placement)
         self._off_the_link()
         self._changed()
-
-    def _forget(self, epoch: int) -> None:
-        self._whole = {key for key in self._whole if key[0] > epoch}
-        self._parcels = {key: parts for key, parts in self._parcels.items() if key[0] > epoch}
 
     # -- ways ----------------------------------------------------------------------------------------------------
 
@@ -328,7 +282,7 @@ class Mover:
             return not len(task.source.ledger)
         return task.inbox is not None and all(each.paused == epoch for each in task.inbox.channels.values())
 
-    def _freeze(self, each: _Leaving, plan: _Plan) -> None:
+    def _freeze(self, each: Leaving, plan: MovePlan) -> None:
         each.frozen = True
         task, era = each.task, era_of(plan.epoch)
         self._floor.freeze(task)
@@ -351,17 +305,17 @@ class Mover:
             return
         each.parts.extend(data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
 
-    def _send_parts(self, each: _Leaving, epoch: int) -> None:
+    def _send_parts(self, each: Leaving, epoch: int) -> None:
         post = self._floor.post
         for _ in range(_PARTS_PER_ROUND):
             if not each.parts or not post.accepts(each.move.new):
                 return
             part = each.parts.popleft()
-            head = _PART_HEAD.pack(epoch, each.parts_sent, not each.parts)
+            head = PART_HEAD.pack(epoch, each.parts_sent, not each.parts)
             post.record(each.move.new, wire.STATE, each.place, head + part)
             each.parts_sent += 1
 
-    def _resume(self, each: _Leaving, plan: _Plan) -> None:
+    def _resume(self, each: Leaving, plan: MovePlan) -> None:
         """Let a task go on at its old place."""
         task, floor = each.task, self._floor
         if task.source is not None:
@@ -394,17 +348,10 @@ class Mover:
     # -- the new place -------------------------------------------------------------------------------------------
 
     def _take_part(self, place: int, content: memoryview) -> None:
-        epoch, number, last = _PART_HEAD.unpack_from(content)
-        if epoch <= self._closed:
-            return
-        key = epoch, place
-        parts = self._parcels.setdefault(key, [])
-        if len(parts) != number:
+        epoch, key = self._parcels.take(place, content, self._closed)
+        if epoch and key is None:
             self._give_up(epoch, MoveError("A part of the task was lost on its way.", "The connection broke."))
-            return
-        parts.append(bytes(content[_PART_HEAD.size :]))
-        if last:
-            self._whole.add(key)
+        elif key is not None and self._parcels.is_whole(key):
             self._install(key)
 
     def _install(self, key: tuple[int, int]) -> None:
@@ -412,10 +359,9 @@ class Mover:
         plan = self._plan
         if plan is None or key[0] != plan.epoch:
             return
-        self._whole.discard(key)
         move = list(plan.moves.values())[key[1]]
         try:
-            task = self._rebuilt(b"".join(self._parcels.pop(key)), move, plan)
+            task = rebuilt(self._parcels.pop(key), move, plan, self._floor, self._site)
         except Exception as error:  # noqa: BLE001 - a user's open() or restore() may raise anything
             self._give_up(plan.epoch, error)
             return
@@ -424,30 +370,6 @@ class Mover:
         plan.arrived.append(task)
         self._changed()
         self._floor.control_out.append(protocol.Installed(plan.epoch, move.stage, move.task))
-
-    def _rebuilt(self, data: bytes, move: Move, plan: _Plan) -> Task:
-        parcel = codec.loads(data)
-        placement = [list(row) for row in self._site.placement]
-        for each in plan.moves.values():
-            placement[each.stage][each.task] = each.new
-        low = low_water(parcel)
-        partitions = [[*row[:-1], low.get(row[0], row[-1])] for row in self._site.partitions]
-        site = replace(self._site, placement=placement, partitions=partitions)
-        task = build_task(self._floor.program, site, self._floor.program.plan.stages[move.stage], move.task)
-        if not parcel["closed"]:
-            try:
-                task.chain.open()
-            except Exception as error:
-                raise operator_error(task.name, task.index, "open()", error) from error
-        unpack(task, parcel, self._floor.clock.now_ns())
-        era = era_of(plan.epoch)
-        for channel in task.inbox.channels.values() if task.inbox is not None else ():
-            channel.era = era
-        for box in task.boxes:
-            box.paused, box.era = True, era
-        if task.source is not None:
-            task.source.paused = True
-        return task
 
     def _give_up(self, epoch: int, error: Exception) -> None:
         text = getattr(error, "message", f"{type(error).__name__}: {error}")

@@ -6,7 +6,8 @@ from collections import Counter
 
 from tailrace.batch import Batch, numbers
 from tailrace.bench import migrate
-from tailrace.bench.migrate import Arrivals, case_rows, faults, keys_of, names_of, pauses_ms
+from tailrace.bench.migrate import Arrivals, case_rows, pauses_ms
+from tailrace.bench.migrate_flow import faults, keys_of, names_of
 from tailrace.config import Settings
 from tailrace.routing.fields import Fields
 

@@ -23,6 +23,7 @@ KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
     "routing": ("even", "latency", "load_aware", "shortest_delay", "partial_key", "auto"),
     "locality": ("off", "worker", "node"),
     "replay": ("off", "fixed", "adaptive", "blind", "auto"),
+    "rebalance": ("off", "spread", "stromax", "turbostream", "auto"),
     "chaining": ("on", "off"),
 }
 
@@ -56,6 +57,8 @@ class Policy:
     #: ``off`` (nothing is tracked, nothing replayed), ``fixed:SECONDS`` or ``adaptive`` (what is late goes again).
     replay: str = "fixed:30s"
     chaining: str = "on"
+    #: Who moves tasks while the query runs; ``query.rebalance()`` can be called under each of them.
+    rebalance: str = "off"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -193,6 +196,10 @@ class Settings:
     register_timeout_s: float = 90.0
     #: How long ``stop()`` waits for open tuples.
     drain_timeout_s: float = 60.0
+    #: How long tasks may take to move; after that they go on where they were.
+    move_timeout_s: float = 5.0
+    #: How long after moving tasks the rebalancing loop leaves them where they are.
+    rebalance_cooldown_s: float = 10.0
     #: Hash slots of a keyed stream; a key's slot never changes, slots move between tasks.
     key_groups: int = 1024
     #: Whether latencies of single tasks are measured; what roots take is always measured.

@@ -52,6 +52,14 @@ def _decisions(brain: CoordinatorBrain) -> list[str]:
         found = ["", "Weights of tasks", *found]
     if auto := brain.autopilot.row():
         found = ["", "Chosen at run time", f"  {auto['technique']}: {auto['why']}", *found]
+    if (row := brain.rebalancing.row()) is not None:
+        found += ["", "Rebalancing", f"  {row['policy']}: {row['decision']}; {row['why']}"]
+    moves = brain.moves.rows()
+    if moves:
+        found += ["", "Moves of tasks"]
+    for row in moves:
+        told = f"{row['state']} after {row['pause_ms']:,.0f} ms" + (f": {row['reason']}" if row["reason"] else "")
+        found.append(f"  {', '.join(row['moves'])}: {told}; why: {row['why']}")
     late = [row for row in (brain.book.recent[-1]["tasks"] if brain.book.recent else []) if "replayTimeout_ms" in row]
     if late:
         found += ["", "Sent again when late"]

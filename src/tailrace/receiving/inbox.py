@@ -17,7 +17,8 @@ class Channel:
     """The receiving end of one sender task's way to this task."""
 
     __slots__ = (
-        "at_end", "consumed", "credit_step", "ended", "id", "received", "reported", "serial", "slot", "stale", "window",
+        "at_end", "consumed", "credit_step", "ended", "era", "id", "paused", "received", "reported", "serial", "slot",
+        "stale", "window",
     )  # fmt: skip
 
     def __init__(self, channel: int, slot: int, window: int, *, at_end: bool = False) -> None:
@@ -29,11 +30,14 @@ class Channel:
         #: Whether a tuple counts as consumed only when the work on it is done: its sender goes by that.
         self.at_end = at_end
         self.ended = False
+        #: The newest plan of moves for which the sender has stopped sending.
+        self.paused = 0
         self.stale = self.received = self.consumed = 0
         self.reset()
 
-    def reset(self) -> None:
+    def reset(self, era: int = 0) -> None:
         """Begin anew with a sender that knows nothing of this channel, nor of what still waits from the one before."""
+        self.era = era
         self.stale += self.received - self.consumed
         self.received = 0
         self.consumed = 0

@@ -95,6 +95,12 @@ class Switchboard:
             old.close()
         self._links[peer.slot] = _Link(self, peer)
 
+    def forget(self, slot: int) -> None:
+        """Close the way to a worker that leaves."""
+        link = self._links.pop(slot, None)
+        if link is not None:
+            link.close()
+
     def send(self, slot: int, message: bytes) -> bool:
         """Send a message to a peer; false when there is no room or no connection now."""
         link = self._links.get(slot)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
     from tailrace.config import Policy, Settings
+    from tailrace.routing import Router
     from tailrace.routing.near import Row
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.topology.plan import Plan, Stage, StageEdge
@@ -78,7 +79,7 @@ def build_tasks(program: Program, site: Site) -> list[Task]:
     tasks = []
     for stage in program.plan.stages:
         here = [index for index, slot in enumerate(site.placement[stage.id]) if slot == site.slot]
-        mates = [_build(program, site, stage, index) for index in here]
+        mates = [build_task(program, site, stage, index) for index in here]
         inputs = program.plan.inputs[stage.id]
         if len(mates) > 1 and shares(stage, inputs, program.policy.inbox, program.policy.sharing):
             share(mates)
@@ -96,7 +97,8 @@ def share(mates: list[Task]) -> None:
         task.mates = mates
 
 
-def _build(program: Program, site: Site, stage: Stage, index: int) -> Task:
+def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
+    """Make one task."""
     edges = program.plan.outputs[stage.id]
     chain = Chain(stage, edges, lambda spec: site.context_of(spec, index, stage.tasks))
     task = Task(stage, index, chain, {edge.id: _outlet(program, site, edge, index) for edge in edges})
@@ -122,11 +124,19 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
     base = channel_bases(program.plan)[edge.id] + index * target.tasks
     slots = site.placement[target.id]
     boxes = [Outbox(base + task, slots[task], task, window(program, target)) for task in range(target.tasks)]
-    router = router_for(
+    router = router_of(program, site, edge, index)
+    project = edge.grouping.fn if target.head.verb == "count" else None
+    return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
+
+
+def router_of(program: Program, site: Site, edge: StageEdge, index: int) -> Router:
+    """The rule by which a task sends on an edge."""
+    target = program.plan.stages[edge.dst_stage]
+    return router_for(
         edge,
         target,
         sender=index,
-        local=[task for task, slot in enumerate(slots) if slot == site.slot],
+        local=[task for task, slot in enumerate(site.placement[target.id]) if slot == site.slot],
         tracked=program.policy.tracked,
         settings=program.settings,
         routing=program.policy.routing,
@@ -135,8 +145,6 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
         near=site.near[edge.id][index] if edge.id in site.near else None,
         switched=bool(program.switched),
     )
-    project = edge.grouping.fn if target.head.verb == "count" else None
-    return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
 
 
 def _inbox(program: Program, site: Site, stage: Stage, index: int) -> Inbox:

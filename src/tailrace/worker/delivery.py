@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .acks import Acknowledger
     from .floor import Floor
+    from .mover import Mover
     from .task import Task
     from .uplink import Uplink
 
@@ -38,6 +39,8 @@ class Delivery:
         self._owed: dict[Channel, None] = {}
         self._paid_ns = 0
         self._pace_ns: int | None = None
+        #: Takes part when tasks move; set by the brain.
+        self.mover: Mover
         self.pace_credits(floor.program.policy)
 
     def pace_credits(self, policy: Policy) -> None:
@@ -55,7 +58,7 @@ class Delivery:
 
     # -- in ------------------------------------------------------------------------------------------------------
 
-    def receive(self, frames: list[mail.Opened]) -> None:
+    def receive(self, frames: list[mail.Opened], slot: int) -> None:
         """Take in the frames of a message whose sender is known to be current."""
         floor = self._floor
         now_ns = floor.clock.now_ns()
@@ -65,11 +68,13 @@ class Delivery:
             elif kind == wire.ACKS:
                 self._acks.arrived(codec.decode_heads(content), now_ns)
             elif kind == wire.CREDITS:
-                self._credited(floor.outbound[channel], int.from_bytes(content, "little"))
+                self._credited(channel, *wire.CREDIT.unpack(content))
             elif kind == wire.END:
                 self._end(*floor.inbound[channel])
             elif kind == wire.RESYNC:
-                self._resync(floor.inbound[channel][1], int.from_bytes(content, "little"))
+                self._resync(channel, slot, int.from_bytes(content, "little"))
+            else:
+                self.mover.on_frame(kind, channel, content, slot)
 
     def _deliver(self, task: Task, channel: Channel, batch: Batch, now_ns: int) -> None:
         if task.closing:
@@ -93,7 +98,11 @@ class Delivery:
         channel.ended = True
         self._floor.enqueue_mates(task)
 
-    def _resync(self, channel: Channel, sent: int) -> None:
+    def _resync(self, number: int, slot: int, sent: int) -> None:
+        found = self._floor.inbound.get(number)
+        if found is None or found[1].slot != slot:
+            return  # the task at one of its ends has moved since
+        channel = found[1]
         lost = sent - channel.received
         if lost > 0:
             self.lost_tuples += lost
@@ -105,9 +114,9 @@ class Delivery:
         """Tell the sender of a channel how much of it was consumed."""
         channel.reported = channel.consumed
         if channel.slot == self._floor.slot:
-            self._credited(self._floor.outbound[channel.id], channel.consumed)
+            self._credited(channel.id, channel.consumed, channel.era)
         else:
-            self._floor.post.credit(channel.slot, channel.id, channel.consumed)
+            self._floor.post.credit(channel.slot, channel.id, channel.consumed, channel.era)
 
     def finished(self, arrivals: list[Arrival]) -> None:
         """The work on these tuples is done: their senders hear of it soon, where they go by that."""
@@ -135,7 +144,10 @@ class Delivery:
         link_ns = None if self.uplink is None else self.uplink.wait_ns(now_ns)
         return link_ns if owed_ns is None else owed_ns if link_ns is None else min(owed_ns, link_ns)
 
-    def _credited(self, box: Outbox, consumed: int) -> None:
+    def _credited(self, number: int, consumed: int, era: int) -> None:
+        box = self._floor.outbound.get(number)
+        if box is None or box.era != era:
+            return  # of a time before the task at one of its ends moved
         box.credited(consumed)
         if box.values:
             self._floor.dirty[box] = None
@@ -160,9 +172,11 @@ class Delivery:
         floor = self._floor
         for box in floor.outbound.values():
             if box.slot == slot:
+                self.mover.say_before(box)
                 floor.post.resync(box)
                 if box.end_sent:
                     floor.post.end(box)
+                self.mover.say_again(box)
         for _, channel in floor.inbound.values():
             if channel.slot == slot:
                 self.credit(channel)
@@ -186,6 +200,9 @@ class Delivery:
 
     def _flush_box(self, box: Outbox, now_ns: int) -> None:
         floor = self._floor
+        if box.paused:
+            del floor.dirty[box]
+            return
         if box.slot == floor.slot:
             self._hand_over(box, now_ns)
         elif self.uplink is not None and self.uplink.takes(box, now_ns):

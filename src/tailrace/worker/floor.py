@@ -53,6 +53,40 @@ class Floor:
         #: Outboxes that have something to send, oldest first.
         self.dirty: dict[Outbox, None] = {}
 
+    def add(self, task: Task) -> None:
+        """Take a task in that comes from another worker."""
+        self.tasks.append(task)
+        if task.source is not None:
+            self.sources.append((task, task.source))
+        if task.inbox is not None:
+            self.inbound |= {number: (task, channel) for number, channel in task.inbox.channels.items()}
+        self.outbound |= {box.channel: box for box in task.boxes}
+
+    def remove(self, task: Task) -> None:
+        """Let a task go that runs in another worker from now on."""
+        self.tasks.remove(task)
+        self.sources = [each for each in self.sources if each[0] is not task]
+        for number in task.inbox.channels if task.inbox is not None else ():
+            del self.inbound[number]
+        for box in task.boxes:
+            del self.outbound[box.channel]
+            self.dirty.pop(box, None)
+
+    def freeze(self, task: Task) -> None:
+        """Give a task no more turns: one that counts as queued is not queued again."""
+        if task.queued and task in self.ready:
+            self.ready.remove(task)
+        task.queued = True
+
+    def thaw(self, task: Task) -> None:
+        """Let a task that was frozen go on."""
+        task.queued = False
+        if task.inbox is not None and task.inbox.has_more:
+            self.enqueue(task)
+        for box in task.boxes:
+            if box.values or box.ended:
+                self.dirty[box] = None
+
     def enqueue(self, task: Task) -> None:
         """Let a task have a turn."""
         if not task.queued:

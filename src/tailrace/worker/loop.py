@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from tailrace.protocol import Deploy, PeerUp
+from tailrace.protocol import Deploy, Leave, PeerUp
 from tailrace.transport.waiting import sharpen_timers
 
 from .calls import Call, CallWatch, LoopThread
@@ -132,6 +132,8 @@ class WorkerLoop:
                     self._board.introduce(peer)
             elif isinstance(message, PeerUp):
                 self._board.introduce(message.peer)
+            elif isinstance(message, Leave):
+                self._board.forget(message.slot)
 
     def _carry_out(self, work: Work) -> bool:
         task = work.task
@@ -169,6 +171,9 @@ class WorkerLoop:
             brain.on_reconnect(slot)
         self._board.reconnected.clear()
         self._board.cut_off_silent()
+        for task in brain.moved_away():
+            if (thread := self._threads.pop(task, None)) is not None:
+                thread.stop()
         while brain.control_out:
             self._control.send(brain.control_out.popleft())
         if self._control.silent_s > self._settings.lease_s:

@@ -83,9 +83,13 @@ class PostOffice:
         else:
             waiting.extend(heads)
 
-    def credit(self, slot: int, channel: int, consumed: int) -> None:
-        """Tell a sender how many tuples of its channel were consumed in all."""
-        self._frame(slot, wire.CREDITS, channel, 0, consumed.to_bytes(8, "little"))
+    def credit(self, slot: int, channel: int, consumed: int, era: int = 0) -> None:
+        """Tell a sender how many tuples of its channel were consumed in all, in this era of the channel."""
+        self._frame(slot, wire.CREDITS, channel, 0, wire.CREDIT.pack(consumed, era))
+
+    def record(self, slot: int, kind: int, channel: int, payload: bytes) -> None:
+        """Send a control record behind all that was sent to the slot before."""
+        self._frame(slot, kind, channel, 0, payload)
 
     def data(self, box: Outbox) -> None:
         """Send what an outbox holds, as far as its receiver has room."""

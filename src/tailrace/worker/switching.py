@@ -54,6 +54,13 @@ class Switching:
         if before.inbox != self.policy.inbox:
             self._switch_inboxes()
 
+    def refresh(self) -> None:
+        """Tasks have come from other workers: they go by the present choice too."""
+        if self._epoch:
+            self._switch_rules()
+            if "replay" in self._switched:
+                self._late.press(on=self.policy.replay == "adaptive")
+
     def _switch_rules(self) -> None:
         """Give every free edge its new rule, which takes over what is under way."""
         plan = self._floor.program.plan

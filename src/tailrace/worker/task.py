@@ -151,6 +151,8 @@ class SourceSide:
         self.latencies = Histogram()
         self.read = 0
         self.draining = False
+        #: Whether nothing is read because the task is being moved.
+        self.paused = False
         #: Which roots are sent again for being late; those of a lost worker always are.
         self.replays: Replays | None = None
         #: When some partition may have something, as found when none had.

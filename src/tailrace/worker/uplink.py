@@ -88,10 +88,15 @@ class Uplink:
         self._next_ns = self._shut_out_ns = None
         if near != self._near:
             self._near = near
-            for queue in self._queues.values():
-                self._floor.dirty.update(dict.fromkeys(queue.boxes))
-            self._queues.clear()
-            self._queue_of.clear()
+            self.restart()
+
+    def restart(self) -> None:
+        """Tasks move: let go of all queues; outboxes that may still send come back with the next flush."""
+        for queue in self._queues.values():
+            self._floor.dirty.update(dict.fromkeys(queue.boxes))
+        self._queues.clear()
+        self._queue_of.clear()
+        self._next_ns = None
 
     # -- in ------------------------------------------------------------------------------------------------------
 

@@ -216,7 +216,7 @@ def _draw(run: Run, folder: Path) -> list[Path]:
     for name, course in run.courses.items():
         axes.plot(*zip(*course.points, strict=True), marker=".", label=name)
     axes.axvspan(*run.rebalanced_s, alpha=0.3, label="rebalanced as one graph")
-    axes.set(title="Three topologies on four nodes", xlabel="seconds", ylabel="processing time (ms)", ylim=(0, None))
+    axes.set(title="Three topologies on four nodes", xlabel="seconds", ylabel="processing time (ms)", yscale="log")
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
     files = [folder / f"topologies-together.{ending}" for ending in ("svg", "png")]

@@ -147,7 +147,7 @@ class Query:
             self._loop.ask(lambda brain, _, error=error: brain.fail(error))  # type: ignore[misc]
             self._finish()
             raise
-        REGISTRY.enter(self._host.session, self.id, self._brain)
+        REGISTRY.enter(self._host.session, self.id, self._relocation)
         threading.Thread(target=self._finish_when_ended, name="tailrace-query", daemon=True).start()
         while not self._finished.wait(0.02):
             if self._brain.started:
@@ -352,6 +352,10 @@ class Query:
         ``Policy(rebalance=...)`` if it is not given.
         """
         return self._relocation.rebalance(policy)
+
+    def rebalance_session(self, policy: str = "auto") -> dict[str, list[dict[str, Any]]]:
+        """Place this and all other queries of its Spark session as one graph, and tell per query id what moved."""
+        return REGISTRY.rebalance(self._host.session, policy)
 
     def scale(self, workers: int) -> list[dict[str, Any]]:
         """Go on with more workers, which get their share, or with fewer: the newest are emptied and leave."""

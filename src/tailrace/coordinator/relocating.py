@@ -15,7 +15,7 @@ from tailrace.worker.errors import MoveError
 from .replanning import moves_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tailrace.topology.plan import Stage
     from tailrace.worker.build import Program
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .brain import CoordinatorBrain
     from .loop import CoordinatorLoop
-    from .moving import Plan
+    from .moving import Plan, Wanted
     from .query import Host
 
 _POLL_S = 0.002
@@ -70,6 +70,15 @@ class Relocation:
             return brain.moves.request(wanted, f"rebalance() by {name}")
 
         return self._carry_out(ask)
+
+    @property
+    def brain(self) -> CoordinatorBrain:
+        """The coordinator's brain, to be looked at."""
+        return self._brain
+
+    def move_all(self, wanted: Sequence[Wanted], why: str) -> list[dict[str, Any]]:
+        """Carry out the moves of a plan that was made elsewhere."""
+        return self._carry_out(lambda brain: brain.moves.request(wanted, why))
 
     def scale(self, workers: int) -> list[dict[str, Any]]:
         """Let workers join and take their share, or move all tasks off the newest ones and let those leave."""

@@ -44,7 +44,7 @@ _SLOWNESS = {
 #: The case whose slow worker recovers in the end.
 _RECOVERS = "c"
 QUICK = Times(repeats=1, warm_s=3.0, window_s=1.5, windows=5)
-FULL = Times(repeats=5, warm_s=8.0, window_s=8.0, windows=1)
+FULL = Times(repeats=5, warm_s=8.0, window_s=10.0, windows=1)
 NOTES = [
     "Service times are timed waits, rates are the paper's divided by 4 to 10 and service times as much longer.",
     "Periods of latency and shortest_delay are divided by 10 and 4: a step of 1 % per half second.",

@@ -1,7 +1,8 @@
 """Spread: even the load of workers out with as few moves as that takes; the baseline of rebalancing.
 
 No paper's: tasks of workers that leave go to the least loaded one, heaviest first; then, as long as that lowers the
-load of the most loaded worker, one of its tasks goes to the least loaded one. A worker's load is the sum of its tasks'
+load of the most loaded worker, one of its tasks goes to the least loaded one; then workers that have nothing, as those
+that have just joined, get a task of the most loaded one that can spare it. A worker's load is the sum of its tasks'
 over its speed. Traffic is not looked at, so it loses to stromax and turbostream where bytes between nodes are what
 costs; it wins where every move is a pause, because it leaves all else where it is. Pure; called by the coordinator.
 """
@@ -41,20 +42,34 @@ def spread(
 
 
 def _shift(found: dict[T, int], used: dict[int, float], loads: Mapping[T, float], speed: Mapping[int, float]) -> bool:
-    """Move one task off the most loaded worker, the one that leaves the two workers most even; false if none does."""
-    worst = max(used, key=lambda worker: used[worker])
-    best_after, best = used[worst] * (1 - GAIN_MIN), None
-    for task, worker in found.items():
-        if worker != worst or not loads[task]:
+    """Move a task off the most loaded worker, or off the next one that can fill an empty one; false if none can."""
+    for rank, worker in enumerate(sorted(used, key=lambda each: -used[each])):
+        targets = [each for each, load in used.items() if each != worker and (not rank or not load)]
+        best = _best_move(worker, targets, found, used, loads, speed)
+        if best is not None:
+            task, target = best
+            found[task] = target
+            used[worker] -= loads[task] / speed[worker]
+            used[target] += loads[task] / speed[target]
+            return True
+    return False
+
+
+def _best_move(
+    worker: int,
+    targets: Sequence[int],
+    found: Mapping[T, int],
+    used: Mapping[int, float],
+    loads: Mapping[T, float],
+    speed: Mapping[int, float],
+) -> tuple[T, int] | None:
+    """The move off a worker that leaves it and the target most even, of the lightest task, if one gains enough."""
+    best_after, best = (used[worker] * (1 - GAIN_MIN), 0.0), None
+    for task, at in found.items():
+        if at != worker or not loads[task]:
             continue
-        for target, load in used.items():
-            after = max(used[worst] - loads[task] / speed[worst], load + loads[task] / speed[target])
-            if target != worst and after < best_after:
-                best_after, best = after, (task, target)
-    if best is None:
-        return False
-    task, target = best
-    found[task] = target
-    used[worst] -= loads[task] / speed[worst]
-    used[target] += loads[task] / speed[target]
-    return True
+        for target in targets:
+            after = max(used[worker] - loads[task] / speed[worker], used[target] + loads[task] / speed[target])
+            if (after, loads[task]) < best_after:
+                best_after, best = (after, loads[task]), (task, target)
+    return best

@@ -59,3 +59,10 @@ def test_every_task_has_a_worker_that_is_there_and_the_worst_is_no_worse(tasks, 
         assert found == spread(found, loads, sorted(workers), speed) or worst(found, loads, speed) == pytest.approx(
             worst(spread(found, loads, sorted(workers), speed), loads, speed), rel=0.05
         )
+
+
+def test_workers_that_have_just_joined_get_a_task_even_where_the_heaviest_cannot_be_divided():
+    place = {"source": 0, "a": 0, "b": 1, "c": 1}
+    found = spread(place, {"source": 9.0, "a": 1.0, "b": 1.0, "c": 1.0}, [0, 1, 2, 3])
+    assert set(found.values()) == {0, 1, 2, 3}
+    assert found["source"] == 0

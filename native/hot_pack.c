@@ -26,7 +26,7 @@ static Scratch scratch;
 /* Room for so many more bytes at the end; NULL when there is no memory. */
 static unsigned char *grow(Scratch *s, size_t bytes)
 {
-    if (s->length + bytes > s->room) {
+    if (s->at == NULL || s->length + bytes > s->room) {
         size_t room = s->room == 0 ? FIRST_BYTES : s->room;
         while (room < s->length + bytes) {
             room *= 2;
@@ -287,12 +287,13 @@ static PyObject *packed(int failed)
     return found;
 }
 
-/* A batch as a frame of data; tailrace/transport/wire.py has the layout. */
+/* A batch as a frame of data, behind the bytes given last: so a message of one frame is not put together from parts.
+ * tailrace/transport/wire.py has the layout. */
 PyObject *pack_frame(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;
-    if (count != 5 || !PyList_CheckExact(args[2])) {
-        PyErr_SetString(PyExc_TypeError, "pack_frame takes channel, serial, a list of values, sizes and heads");
+    if (count != 6 || !PyBytes_CheckExact(args[5]) || !PyList_CheckExact(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "pack_frame takes channel, serial, a list of values, sizes, heads and bytes");
         return NULL;
     }
     uint32_t channel = (uint32_t)PyLong_AsUnsignedLongMask(args[0]), serial = (uint32_t)PyLong_AsUnsignedLongMask(args[1]);
@@ -300,11 +301,14 @@ PyObject *pack_frame(PyObject *module, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     scratch.length = 0;
-    unsigned char *head = grow(&scratch, FRAME_HEAD_BYTES);
-    int failed = head == NULL ? -1 : put_batch(&scratch, args[2], args[3], args[4]);
-    if (failed == 0 && scratch.length - FRAME_HEAD_BYTES <= UINT32_MAX) {
-        uint32_t length = (uint32_t)(scratch.length - FRAME_HEAD_BYTES);
-        head = scratch.at; /* it may have moved */
+    size_t before = (size_t)PyBytes_GET_SIZE(args[5]), body = before + FRAME_HEAD_BYTES;
+    int failed = put_bytes(&scratch, PyBytes_AS_STRING(args[5]), before) < 0 || grow(&scratch, FRAME_HEAD_BYTES) == NULL
+                     ? -1
+                     : put_batch(&scratch, args[2], args[3], args[4]);
+    failed = failed == 0 && scratch.length - body > UINT32_MAX ? 1 : failed;
+    if (failed == 0) {
+        uint32_t length = (uint32_t)(scratch.length - body);
+        unsigned char *head = scratch.at + before;
         head[0] = FRAME_DATA;
         memcpy(head + 1, &channel, sizeof channel);
         memcpy(head + 5, &serial, sizeof serial);

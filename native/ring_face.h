@@ -48,6 +48,7 @@ PyObject *Ring_send_batch(Ring *self, PyObject *args, PyObject *kwargs);
 PyObject *Ring_send_large(Ring *self, PyObject *args, PyObject *kwargs);
 
 PyObject *Ring_receive(Ring *self, PyObject *const *args, Py_ssize_t count);
+PyObject *Ring_end_borrowing(Ring *self, PyObject *unused);
 PyObject *Ring_borrow(Ring *self, PyObject *const *args, Py_ssize_t count);
 PyObject *Ring_recv(Ring *self, PyObject *args, PyObject *kwargs);
 PyObject *Ring_claim(Ring *self, PyObject *args, PyObject *kwargs);

@@ -185,6 +185,15 @@ PyObject *Ring_borrow(Ring *self, PyObject *const *args, Py_ssize_t count) {
     return wait_and_take(self, args, count, BORROW);
 }
 
+PyObject *Ring_end_borrowing(Ring *self, PyObject *unused) {
+    (void)unused;
+    if (!face_begin_consuming(self)) {
+        return NULL;
+    }
+    face_end_borrowing(self);
+    Py_RETURN_NONE;
+}
+
 PyObject *Ring_claim(Ring *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"max_records", NULL};
     Py_ssize_t records_max = 1;

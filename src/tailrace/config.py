@@ -20,11 +20,15 @@ KNOWN_POLICIES: dict[str, tuple[str, ...]] = {
     "placement": ("round_robin", "stromax", "turbostream", "metis", "auto", "by_operator"),
     "sending": ("fifo", "round_robin", "lbf"),
     "inbox": ("per_task", "shared", "auto"),
-    "routing": ("even", "latency", "load_aware", "shortest_delay", "partial_key", "auto"),
+    "routing": ("even", "random", "latency", "load_aware", "shortest_delay", "partial_key", "stamped", "auto"),
     "locality": ("off", "worker", "node"),
     "replay": ("off", "fixed", "adaptive", "blind", "auto"),
+    "rebalance": ("off", "spread", "stromax", "turbostream", "auto"),
     "chaining": ("on", "off"),
 }
+
+#: Routing policies under which a key has two tasks.
+TWO_CHOICES = frozenset({"partial_key", "stamped"})
 
 #: The steps that can be left to the coordinator while a query runs: what it may choose, where it begins first.
 SWITCHED_STEPS: dict[str, tuple[str, ...]] = {
@@ -56,6 +60,8 @@ class Policy:
     #: ``off`` (nothing is tracked, nothing replayed), ``fixed:SECONDS`` or ``adaptive`` (what is late goes again).
     replay: str = "fixed:30s"
     chaining: str = "on"
+    #: Who moves tasks while the query runs; ``query.rebalance()`` can be called under each of them.
+    rebalance: str = "off"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -131,6 +137,7 @@ class Policy:
 #: Settings that are one of a few words.
 _CHOICES: dict[str, tuple[str, ...]] = {
     "transport": ("auto", "ring", "uds", "tcp"),
+    "share_across": ("node", "worker"),
     "ring_waiting": ("futex", "spin_then_futex", "busy"),
     "node_is": ("host", "executor", "worker"),
 }
@@ -168,6 +175,8 @@ class Settings:
     ring_bytes: int = 4 * 1024 * 1024
     #: How workers of one node talk: ``auto`` takes the ring where it can be had, else Unix sockets.
     transport: str = "auto"
+    #: Whose tasks take from one queue under ``inbox='shared'``: those of one node, or of one worker only.
+    share_across: str = "node"
     #: How a worker waits at its ring: ``futex`` sleeps, ``spin_then_futex`` looks first, ``busy`` takes a core.
     ring_waiting: str = "futex"
     #: What a node may send to other nodes, tuples and their frames; 0 is no limit, and then there is no gate.
@@ -193,6 +202,10 @@ class Settings:
     register_timeout_s: float = 90.0
     #: How long ``stop()`` waits for open tuples.
     drain_timeout_s: float = 60.0
+    #: How long tasks may take to move; after that they go on where they were.
+    move_timeout_s: float = 5.0
+    #: How long after moving tasks the rebalancing loop leaves them where they are.
+    rebalance_cooldown_s: float = 10.0
     #: Hash slots of a keyed stream; a key's slot never changes, slots move between tasks.
     key_groups: int = 1024
     #: Whether latencies of single tasks are measured; what roots take is always measured.

@@ -69,6 +69,8 @@ class Deploy(msgspec.Struct, tag=True):
     marks: dict[int, int]
     #: Per stage, per task: node and slot at the first placement, for rules that keep near; empty where none does.
     homes: list[list[tuple[int, int]]] = []
+    #: Per stage that shares its queue across workers: the slot of each task's queue.
+    queues: dict[int, list[int]] = {}
 
 
 class Deployed(msgspec.Struct, tag=True):
@@ -93,9 +95,10 @@ class PeerSeen(msgspec.Struct, tag=True):
 
 
 class Resume(msgspec.Struct, tag=True):
-    """Coordinator: the slot's new worker is open; send to it, and send every open root again."""
+    """Coordinator: the slot's new worker is open; send to it, and where one was lost, every open root again."""
 
     slot: int
+    lost: bool = True
 
 
 class Beat(msgspec.Struct, tag=True):
@@ -180,6 +183,67 @@ class Refresh(msgspec.Struct, tag=True):
     table: bytes
 
 
+class Pause(msgspec.Struct, tag=True):
+    """Coordinator: these tasks move; each row has stage, task, the old slot and the new one."""
+
+    epoch: int
+    moves: list[list[int]]
+
+
+class Cleared(msgspec.Struct, tag=True):
+    """Worker: a task that leaves is on its way, and all it sent from here has arrived."""
+
+    epoch: int
+    stage: int
+    task: int
+
+
+class Installed(msgspec.Struct, tag=True):
+    """Worker: a task that comes is open here and waits."""
+
+    epoch: int
+    stage: int
+    task: int
+
+
+class MoveFailed(msgspec.Struct, tag=True):
+    """Worker: the plan cannot be carried out, and why."""
+
+    epoch: int
+    message: str
+    hint: str
+
+
+class Relocate(msgspec.Struct, tag=True):
+    """Coordinator: all tasks of the plan are at their new places; send to those."""
+
+    epoch: int
+
+
+class Relocated(msgspec.Struct, tag=True):
+    """Worker: I do."""
+
+    epoch: int
+
+
+class GoOn(msgspec.Struct, tag=True):
+    """Coordinator: everyone does; sources that moved may read."""
+
+    epoch: int
+
+
+class Undo(msgspec.Struct, tag=True):
+    """Coordinator: the plan is given up; go on with all tasks at their old places."""
+
+    epoch: int
+
+
+class Leave(msgspec.Struct, tag=True):
+    """Coordinator: a worker has no tasks any more and leaves; to itself, that it may end."""
+
+    slot: int
+
+
 class Drain(msgspec.Struct, tag=True):
     """Coordinator: read nothing more, finish what is open."""
 
@@ -188,10 +252,14 @@ class Stop(msgspec.Struct, tag=True):
     """Coordinator: end now."""
 
 
-FromWorker = Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | LogLine | Collected
+FromWorker = (
+    Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | LogLine | Collected
+    | Cleared | Installed | MoveFailed | Relocated
+)  # fmt: skip
 FromCoordinator = (
     Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop
-)
+    | Pause | Relocate | GoOn | Undo | Leave
+)  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode
 decode_from_worker = msgspec.msgpack.Decoder(FromWorker).decode

@@ -124,7 +124,7 @@ def running_total(key, batches, state):
 
 
 def per_key_in_pandas(frame):
-    keyed = frame.groupBy(F.expr("value % 5").alias("key"))
+    keyed = frame.select(F.expr("value % 5").alias("key")).groupBy("key")
     return keyed.applyInPandasWithState(running_total, "key long, total long", "total long", "update", "NoTimeout")
 
 

@@ -115,6 +115,10 @@ class Guard:
                 return outputs
         return None
 
+    def remembered(self) -> list[Any]:
+        """All outputs that are kept, each once."""
+        return list({id(each): each for part in self._generations for each in part.outputs.values()}.values())
+
     def low_water(self, partition: int, offset: int) -> None:
         """Everything of the partition below the offset is complete: forget it."""
         if offset <= self._marks.get(partition, 0):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOUNTED = ("placement", "lever")
 _COMPARED = ("wordcount", "exclaim")
 _TAILS = ("hone", "sharedqueue", "balance", "timeout", "auto", "truth")
-NAMES = (*_COMPARED, "metrics", "scale", "ring", "dataframe", *_TAILS, "topologies", *_MOUNTED)
+NAMES = (*_COMPARED, "metrics", "scale", "ring", "dataframe", *_TAILS, "migrate", "topologies", *_MOUNTED)
 
 
 @dataclass
@@ -60,6 +60,8 @@ def run_bench(name: str, console: Console, *, quick: bool, only: str | None, plo
 
         return Outcome(*topologies.run(console, quick=quick, only=only, plots=plots))
     if name in _TAILS:
+        return _tails(f"tails.{name}", console, quick=quick, only=only)
+    if name == "migrate":
         return _tails(name, console, quick=quick, only=only)
     plan = QUICK if quick else FULL
     if name in _COMPARED:
@@ -94,7 +96,7 @@ def _dataframe(plan: Plan, console: Console, only: str | None) -> Outcome:
 
 
 def _tails(name: str, console: Console, *, quick: bool, only: str | None) -> Outcome:
-    bench: Any = importlib.import_module(f"tailrace.bench.tails.{name}")  # only now: it asks for Spark
+    bench: Any = importlib.import_module(f"tailrace.bench.{name}")  # only now: it asks for Spark
     _check_only(only, bench.CASES)
     times = bench.QUICK if quick else bench.FULL
     with Pace(console, bench.planned_s(times, only)) as pace:

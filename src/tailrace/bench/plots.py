@@ -44,7 +44,7 @@ def points(rows: Sequence[Row], metric: str, prefix: str) -> list[tuple[int, flo
 
 def draw(rows: Sequence[Row], folder: Path, curves: Mapping[str, Curve] = SCALE) -> list[Path]:
     """Write each curve that has points as SVG and PNG."""
-    pyplot = _pyplot()
+    pyplot = pyplot_of_files()
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name, (title, metric, prefix, x_label, base) in curves.items():
@@ -65,7 +65,8 @@ def draw(rows: Sequence[Row], folder: Path, curves: Mapping[str, Curve] = SCALE)
     return files
 
 
-def _pyplot() -> Any:
+def pyplot_of_files() -> Any:
+    """Matplotlib's pyplot, drawing into files; a named error where it is not installed."""
     try:
         import matplotlib as mpl  # noqa: PLC0415
     except ImportError as error:

@@ -79,6 +79,13 @@ def limit_row(case: str, metric: str, unit: str, values: Sequence[float], limit:
     return found | {"spread": quartile_distance(values) / limit}
 
 
+def none_row(case: str, metric: str, count: int) -> Row:
+    """A row for what must not be at all."""
+    return make_row(case, metric, "tuples", [float(count)], better="lower") | {
+        "baseline": "none", "bar": 0.0, "ok": count == 0,
+    }  # fmt: skip
+
+
 def missing_row(case: str, metric: str, unit: str, reason: str, better: Better) -> Row:
     """A row for what could not be measured, with the reason where the baseline stands."""
     return make_row(case, metric, unit, [], better=better, baseline=reason)

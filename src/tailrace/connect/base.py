@@ -70,6 +70,8 @@ class Source(ABC, Generic[T_co]):
 
     label: str = "source"
     bounded: bool = True
+    #: Whether another worker may open a partition where this one has stopped, in the midst of a query.
+    movable: bool = True
 
     @abstractmethod
     def partitions(self) -> list[str]:

@@ -35,6 +35,7 @@ class DataFrameSource(Source[Any]):
     """See ``sources.dataframe``. Its partitions are lanes, each fed by one Spark task at a time."""
 
     label = "dataframe"
+    movable = False
 
     def __init__(self, df: Any, form: Any, checkpoint: str | os.PathLike[str] | None, trigger: dict[str, Any]) -> None:
         self.df = df

@@ -26,6 +26,7 @@ class TcpLines(Source[str]):
     """See ``sources.socket``. Offsets only count the lines of this connection on from where the last one ended."""
 
     label = "socket"
+    movable = False
     bounded = False
 
     def __init__(self, host: str, port: int, *, encoding: str) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from tailrace import protocol
 from tailrace.connect.errors import MissingColumnError, NullValueError, WrongSchemaError
+from tailrace.receiving.homes import queue_homes
 from tailrace.routing.fixed import RouteError
 from tailrace.transport import codec
 from tailrace.version import __version__
@@ -26,7 +27,9 @@ from .autopilot import Autopilot
 from .balancing import Balancing
 from .deployment import check_sending, check_sharing, place_tasks
 from .measured import Measured
+from .moving import Moves
 from .progress import ProgressBook
+from .rebalancing import Rebalancing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -51,6 +54,8 @@ class Member:
     deployed: bool = False
     open: bool = False
     lost_ns: int = 0
+    #: Whether it was added while the query ran: it had no predecessor, so nothing was lost.
+    joins: bool = False
     #: Slots whose workers have yet to say that they refuse this member's predecessor; None when that is settled.
     awaited: set[int] | None = None
     snapshot: dict[str, Any] = field(default_factory=dict)
@@ -68,10 +73,14 @@ class CoordinatorBrain:
         self.members: dict[int, Member] = {}
         self.placement: list[list[int]] = []
         self._homes: list[list[tuple[int, int]]] = []
+        #: Per stage that shares its queue across workers: the slot of each task's queue.
+        self.queues: dict[int, list[int]] = {}
         self.book = ProgressBook(program.plan, program.settings.progress_kept)
         self.balancing = Balancing(program)
         self.autopilot = Autopilot(program)
         self.measured = Measured(program)
+        self.moves = Moves(self, program)
+        self.rebalancing = Rebalancing(program)
         self.received: deque[tuple[str, Any]] = deque()
         self.logs: deque[protocol.LogLine] = deque(maxlen=1000)
         self.restarts = 0
@@ -82,6 +91,9 @@ class CoordinatorBrain:
         self._query_id = query_id
         self._program = program
         self._workers = workers
+        #: The slots that workers may register for.
+        self._slots = set(range(workers))
+        self._slots_used = workers
         self.partitions = partitions
         self._python = python
         self._marks: dict[int, int] = {}
@@ -120,6 +132,8 @@ class CoordinatorBrain:
                 self._tasks_done.add((stage, task))
                 if self._tasks_done == self._tasks_all:
                     self._end()
+            case protocol.Cleared() | protocol.Installed() | protocol.MoveFailed() | protocol.Relocated():
+                self.moves.on_message(slot, message, now_ns)
             case protocol.Failure():
                 self.fail(_rebuilt(message))
             case protocol.LogLine():
@@ -155,6 +169,7 @@ class CoordinatorBrain:
             if member.connection == connection and member.alive:
                 member.alive = member.deployed = member.open = False
                 member.lost_ns = now_ns
+                self.moves.on_lost(slot, now_ns)
                 for other_slot, other in self.members.items():
                     if other.awaited is not None and slot in other.awaited:
                         other.awaited.discard(slot)
@@ -164,7 +179,7 @@ class CoordinatorBrain:
 
     def _register(self, connection: int, message: protocol.Register, now_ns: int) -> None:
         old = self.members.get(message.slot)
-        if self.state == "ended" or not 0 <= message.slot < self._workers:
+        if self.state == "ended" or message.slot not in self._slots:
             self._refuse(connection, "the query has ended or has no such slot")
             return
         if old is not None and message.launch <= old.register.launch:
@@ -180,7 +195,8 @@ class CoordinatorBrain:
                 )
             )
             return
-        attempt = 1 if old is None else old.attempt + 1
+        # Above every other's: a source that has moved uses the attempt of its place to tell its incarnations apart.
+        attempt = 1 if old is None else 1 + max(each.attempt for each in self.members.values())
         peer = msgspec.structs.replace(message.peer, attempt=attempt)
         member = self.members[message.slot] = Member(connection, attempt, message, peer, now_ns)
         self._tell(member, protocol.Welcome(attempt))
@@ -188,6 +204,7 @@ class CoordinatorBrain:
             if len(self.members) == self._workers and all(each.alive for each in self.members.values()):
                 self._deploy_all()
         elif self._program_deployed:
+            member.joins = old is None
             self._readopt(message.slot, member)
 
     @property
@@ -209,9 +226,11 @@ class CoordinatorBrain:
 
     def _deploy_all(self) -> None:
         self.state = "deploying"
-        self.placement = place_tasks(self._program, self.hosts, busy=self.busy())
-        if self._program.policy.locality != "off":
+        program = self._program
+        self.placement = place_tasks(program, self.hosts, busy=self.busy())
+        if program.policy.locality != "off":
             self._homes = homes_of(self.placement, self.hosts)
+        self.queues = queue_homes(program.plan, program.policy, program.settings, self.placement, self.hosts)
         for member in self.members.values():
             self._deploy(member)
 
@@ -232,6 +251,7 @@ class CoordinatorBrain:
             partitions=[[*row, self._marks.get(row[0], 0)] for row in self.partitions],
             marks=self._marks,
             homes=self._homes,
+            queues=self.queues,
         )
 
     def _deployed(self, slot: int, member: Member) -> None:
@@ -248,18 +268,35 @@ class CoordinatorBrain:
         else:
             self._tell_choice(member)
             self._tell(member, protocol.Go())
-            self._tell_all(protocol.Resume(slot), besides=slot)
+            self._tell_all(protocol.Resume(slot, lost=not member.joins), besides=slot)
         if self._draining_since_ns is not None:
             self._tell(member, protocol.Drain())
 
     def _readopt(self, slot: int, member: Member) -> None:
         """Give a lost worker's slot to its successor, after every other worker has refused the predecessor."""
-        self.restarts += 1
+        self.restarts += not member.joins
         self.book.forget(slot)
         self.measured.forget(slot)
         member.awaited = {other for other, each in self.members.items() if other != slot and each.deployed}
         self._tell_all(protocol.PeerUp(member.peer), besides=slot)
         self._deploy_if_settled(slot, member)
+
+    def expect(self, workers: int) -> list[int]:
+        """Let so many more workers join; gives their slots, which no worker has had before."""
+        fresh = list(range(self._slots_used, self._slots_used + workers))
+        self._slots_used += workers
+        self._slots.update(fresh)
+        return fresh
+
+    def dismiss(self, slots: Iterable[int]) -> None:
+        """Let workers go that have no tasks any more, or have not come."""
+        for slot in slots:
+            self._slots.discard(slot)
+            if slot in self.members:
+                self._tell_all(protocol.Leave(slot), only_deployed=False)
+                del self.members[slot]
+                self.book.forget(slot)
+                self.measured.forget(slot)
 
     def _peer_seen(self, slot: int, message: protocol.PeerSeen, now_ns: int) -> None:
         del now_ns
@@ -291,8 +328,10 @@ class CoordinatorBrain:
             self._progress_ns = now_ns
             self.book.close_period(now_ns, self)
             self._steer(seconds)
+            self.rebalancing.look(now_ns, self)
         if self.state == "running":
             self._balance(now_ns)
+            self.moves.tick(now_ns)
         self._check_limits(now_ns)
 
     def _steer(self, seconds: float) -> None:
@@ -373,6 +412,7 @@ class CoordinatorBrain:
         """Read nothing more; the query ends when everything open is complete."""
         if self._draining_since_ns is None and self.state != "ended":
             self._draining_since_ns = now_ns
+            self.moves.cancel("the query is being stopped", now_ns)
             if not self._program_deployed:
                 self._end()
                 return

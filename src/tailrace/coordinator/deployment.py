@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import PARTITIONS_MAX
+from tailrace.config import TWO_CHOICES
 from tailrace.errors import ConfigError, nearest
 from tailrace.placement import by_name
 from tailrace.receiving.shared import SharedQueueError, check_may_share
+from tailrace.routing.stamped import check_untracked
 from tailrace.topology.plan import make_plan
 from tailrace.topology.split import with_partial_keys
 from tailrace.worker.board import ROWS_MAX
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 def plan_of(topology: Topology, policy: Policy) -> Plan:
     """Make the plan of a query; where a key may go to two tasks, counts and reduces become parts and a merge."""
-    drawn = with_partial_keys(topology) if policy.routing == "partial_key" else topology
+    if policy.routing == "stamped":
+        check_untracked(tracked=policy.tracked)
+    drawn = with_partial_keys(topology) if policy.routing in TWO_CHOICES else topology
     return make_plan(drawn, chaining=policy.chaining == "on")
 
 

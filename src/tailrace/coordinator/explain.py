@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.receiving.shared import shares
+
 if TYPE_CHECKING:
     from tailrace.protocol import Peer
     from tailrace.worker.build import Program
@@ -24,6 +26,7 @@ def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
         for edge in program.plan.outputs[stage.id]:
             target = program.plan.stages[edge.dst_stage].head.name
             lines.append(f"    {edge.src} -> {target} ({edge.grouping})")
+    lines += _shared_queues(program, brain)
     lines += _decisions(brain)
     lines += ["", "Workers"]
     for slot, member in sorted(brain.members.items()):
@@ -42,6 +45,26 @@ def _policy(brain: CoordinatorBrain, step: str, value: str) -> str:
     return f"auto, now {getattr(brain.autopilot.present, step)}" if step in brain.autopilot.switched else value
 
 
+def _shared_queues(program: Program, brain: CoordinatorBrain) -> list[str]:
+    """Whose tuples wait in one queue, and at which worker."""
+    found = []
+    present = brain.autopilot.present.inbox if "inbox" in brain.autopilot.switched else program.policy.inbox
+    for stage in program.plan.stages if brain.placement else ():
+        if not shares(stage, program.plan.inputs[stage.id], present, program.policy.sharing):
+            continue
+        slots = brain.placement[stage.id]
+        by_home: dict[int, list[int]] = {}
+        for task, home in enumerate(brain.queues.get(stage.id, slots)):
+            by_home.setdefault(home, []).append(task)
+        for home, tasks in sorted(by_home.items()):
+            workers = sorted({slots[task] for task in tasks})
+            found.append(
+                f"  {stage.head.name}: task(s) {', '.join(map(str, tasks))} of worker(s) "
+                f"{', '.join(map(str, workers))} take from one queue at worker {home}"
+            )
+    return ["", "Shared queues", *found] if found else []
+
+
 def _decisions(brain: CoordinatorBrain) -> list[str]:
     """What policies decide at run time, and why."""
     found = [
@@ -52,6 +75,14 @@ def _decisions(brain: CoordinatorBrain) -> list[str]:
         found = ["", "Weights of tasks", *found]
     if auto := brain.autopilot.row():
         found = ["", "Chosen at run time", f"  {auto['technique']}: {auto['why']}", *found]
+    if (row := brain.rebalancing.row()) is not None:
+        found += ["", "Rebalancing", f"  {row['policy']}: {row['decision']}; {row['why']}"]
+    moves = brain.moves.rows()
+    if moves:
+        found += ["", "Moves of tasks"]
+    for row in moves:
+        told = f"{row['state']} after {row['pause_ms']:,.0f} ms" + (f": {row['reason']}" if row["reason"] else "")
+        found.append(f"  {', '.join(row['moves'])}: {told}; why: {row['why']}")
     late = [row for row in (brain.book.recent[-1]["tasks"] if brain.book.recent else []) if "replayTimeout_ms" in row]
     if late:
         found += ["", "Sent again when late"]

@@ -35,6 +35,8 @@ class ProgressBook:
         self._latency_period = Histogram()
         self._task_latency: dict[tuple[int, int], Histogram] = {}
         self._rows: dict[int, dict[tuple[int, int], Row]] = {}
+        #: The worker that has reported on each task last.
+        self._home: dict[tuple[int, int], int] = {}
         self._edges: dict[int, list[list[int]]] = {}
         self._sent_bytes: dict[int, int] = {}
         self._past: dict[tuple[int, str], int] = {}
@@ -50,6 +52,9 @@ class ProgressBook:
         for row in snapshot["tasks"]:
             key = row["stage"], row["task"]
             rows[key] = row
+            if (before := self._home.get(key, slot)) != slot:
+                self._rows.get(before, {}).pop(key, None)  # it has moved, and its counts with it
+            self._home[key] = slot
             if (complete := row.pop("complete", None)) is not None:
                 self._latency_period.merge(Histogram(**complete))
             if (latency := row.pop("latency", None)) is not None:
@@ -90,6 +95,8 @@ class ProgressBook:
                 "balancing": brain.balancing.rows(),
                 "auto": brain.autopilot.row(),
                 "traffic": brain.measured.close_period(seconds, brain.placement, brain.hosts),
+                "moves": brain.moves.rows(),
+                "rebalancing": brain.rebalancing.row(),
             }
         )
         self._latency_period = Histogram()
@@ -136,8 +143,8 @@ class ProgressBook:
 
     def _task_counters(self) -> dict[Any, int]:
         return {
-            (slot, key, name): row.get(name, 0)
-            for slot, rows in self._rows.items()
+            ("task", key, name): row.get(name, 0)
+            for rows in self._rows.values()
             for key, row in rows.items()
             for name in ("in", "out", "busy_ns", "cpu_ns", "waited_ns")
         }
@@ -148,7 +155,7 @@ class ProgressBook:
         for slot, rows in sorted(self._rows.items()):
             for key, row in sorted(rows.items()):
                 grown = {
-                    name: row.get(name, 0) - self._before.get((slot, key, name), 0)
+                    name: row.get(name, 0) - self._before.get(("task", key, name), 0)
                     for name in ("in", "out", "busy_ns", "cpu_ns", "waited_ns")
                 }
                 tuples = max(1, grown["in"])

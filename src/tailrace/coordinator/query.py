@@ -25,6 +25,7 @@ from .errors import QueryError, StartError
 from .explain import explain
 from .loop import CoordinatorLoop
 from .progress import percentiles
+from .relocating import Relocation
 from .together import REGISTRY, busy_by_host
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class Host(Protocol):
 
     def launch(self, boot: Boot) -> None:
         """Start all workers, without waiting for them."""
+        ...
+
+    def add(self, boot: Boot, slots: list[int]) -> None:
+        """Start workers for further slots, without waiting for them."""
         ...
 
     def failure(self) -> Exception | None:
@@ -117,6 +122,7 @@ class Query:
             self._brain, SystemClock(), host.bind_host, secret, settings.frame_bytes_max
         )  # fmt: skip
         self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings)
+        self._relocation = Relocation(self._loop, self._brain, self._program, host, self._boot)
         self._sinks = {name: spec.fn for name, spec in topology.operators.items() if spec.kind == "sink"}
         self._listeners: list[QueryListener] = []
         self._seen_progress = 0
@@ -141,7 +147,7 @@ class Query:
             self._loop.ask(lambda brain, _, error=error: brain.fail(error))  # type: ignore[misc]
             self._finish()
             raise
-        REGISTRY.enter(self._host.session, self.id, self._brain)
+        REGISTRY.enter(self._host.session, self.id, self._relocation)
         threading.Thread(target=self._finish_when_ended, name="tailrace-query", daemon=True).start()
         while not self._finished.wait(0.02):
             if self._brain.started:
@@ -328,6 +334,32 @@ class Query:
         self._finished.wait(self._program.settings.drain_timeout_s + 2 * _HOST_STOP_S)
         if not now and self._brain.error is not None:
             raise self._brain.error
+
+    # -- moving tasks --------------------------------------------------------------------------------------------
+
+    def move(self, operator: str, task: int, worker: int) -> list[dict[str, Any]]:
+        """Move one task to another worker while the query runs, and tell how that went; raises if it stays."""
+        return self._relocation.move(operator, task, worker)
+
+    def workers_of(self, operator: str) -> list[int]:
+        """The worker that each task of an operator is on now."""
+        return self._relocation.workers_of(operator)
+
+    def rebalance(self, policy: str | None = None) -> list[dict[str, Any]]:
+        """Place all tasks anew by what was measured, and move those that have another place then.
+
+        ``policy`` is ``spread`` (even the load out with few moves) or a placement policy; the one of
+        ``Policy(rebalance=...)`` if it is not given.
+        """
+        return self._relocation.rebalance(policy)
+
+    def rebalance_session(self, policy: str = "auto") -> dict[str, list[dict[str, Any]]]:
+        """Place this and all other queries of its Spark session as one graph, and tell per query id what moved."""
+        return REGISTRY.rebalance(self._host.session, policy)
+
+    def scale(self, workers: int) -> list[dict[str, Any]]:
+        """Go on with more workers, which get their share, or with fewer: the newest are emptied and leave."""
+        return self._relocation.scale(workers)
 
     def addListener(self, listener: QueryListener) -> None:  # noqa: N802 - PySpark's name
         """Tell a listener of progress and of the end."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tailrace.placement import by_name
 from tailrace.placement.model import Assignment, Node, TaskGraph
 from tailrace.placement.snapshot import Snapshot
+from tailrace.receiving.shared import shares
 
 from .graphs import assignment_of, slots_by_host, task_graph, task_id
 
@@ -29,11 +30,10 @@ if TYPE_CHECKING:
     from tailrace.worker.build import Program
 
     from .brain import CoordinatorBrain
+    from .moving import Wanted
 
 _US_PER_S = 1e6
 _V = TypeVar("_V")
-#: Stage, task and the slot it should go to.
-Wanted = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -47,37 +47,63 @@ class Running:
     snapshot: Snapshot | None
 
 
+class Movable(Protocol):
+    """What a query lets others ask of it."""
+
+    @property
+    def brain(self) -> CoordinatorBrain:
+        """Its coordinator's brain, to be looked at."""
+        ...
+
+    def move_all(self, wanted: Sequence[Wanted], why: str) -> list[dict[str, Any]]:
+        """Carry moves out and tell how that went."""
+        ...
+
+
 class Registry:
     """The running queries of this process, by session."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._brains: dict[str, dict[str, CoordinatorBrain]] = {}
+        self._queries: dict[str, dict[str, Movable]] = {}
 
-    def enter(self, session: str, query: str, brain: CoordinatorBrain) -> None:
+    def enter(self, session: str, query: str, movable: Movable) -> None:
         """A query has begun; one without a session is alone."""
         if session:
             with self._lock:
-                self._brains.setdefault(session, {})[query] = brain
+                self._queries.setdefault(session, {})[query] = movable
 
     def leave(self, session: str, query: str) -> None:
         """A query has ended."""
         with self._lock:
-            known = self._brains.get(session, {})
+            known = self._queries.get(session, {})
             known.pop(query, None)
             if not known:
-                self._brains.pop(session, None)
+                self._queries.pop(session, None)
 
     def running(self, session: str, *, besides: str = "") -> list[Running]:
         """What runs on a session now."""
+        found = []
+        for query, movable in self._of(session).items():
+            brain = movable.brain
+            if query != besides and brain.state == "running":
+                snapshot = brain.measured.snapshot(brain.placement, brain.hosts)
+                found.append(Running(query, brain.program, brain.placement, brain.hosts, snapshot))
+        return found
+
+    def _of(self, session: str) -> dict[str, Movable]:
         with self._lock:
-            brains = dict(self._brains.get(session, {}))
-        return [
-            Running(query, brain.program, placement, hosts, brain.measured.snapshot(placement, hosts))
-            for query, brain in brains.items()
-            if query != besides and brain.state == "running"
-            for placement, hosts in ((brain.placement, brain.hosts),)
-        ]
+            return dict(self._queries.get(session, {}))
+
+    def rebalance(self, session: str, policy: str) -> dict[str, list[dict[str, Any]]]:
+        """Place all queries of a session as one graph and move what has another place then, one query at a time."""
+        wanted = moves_together(self.running(session), policy)
+        queries = self._of(session)
+        return {
+            query: queries[query].move_all(moves, f"placed by {policy} together with {len(wanted) - 1} more")
+            for query, moves in wanted.items()
+            if moves and query in queries
+        }
 
 
 REGISTRY = Registry()
@@ -110,6 +136,8 @@ def beside(nodes: Iterable[Node], busy: Mapping[str, float]) -> list[Node]:
 
 def moves_together(queries: Sequence[Running], policy: str = "auto") -> dict[str, list[Wanted]]:
     """The moves of every query that bring all of them to one placement of their global graph."""
+    if not queries:
+        return {}
     graph = TaskGraph.union(_named(query) for query in queries)
     placed = by_name(policy).place(graph, _nodes(queries), _snapshot(queries))
     return {query.id: _wanted(query, placed) for query in queries}
@@ -162,6 +190,8 @@ def _wanted(query: Running, placed: Assignment) -> list[Wanted]:
     filled = Counter(slot for row in query.placement for slot in row)
     found: list[Wanted] = []
     for stage, row in enumerate(query.placement):
+        if not _movable(query.program, stage):
+            continue
         for task, slot in enumerate(row):
             node = placed.node_of[f"{query.id}/{task_id(stage, task)}"]
             if node == query.hosts[slot] or node not in slots:
@@ -171,3 +201,11 @@ def _wanted(query: Running, placed: Assignment) -> list[Wanted]:
             filled[target] += 1
             found.append((stage, task, target))
     return found
+
+
+def _movable(program: Program, number: int) -> bool:
+    """A source that cannot be opened elsewhere stays, and so do tasks that take from one queue."""
+    stage, policy = program.plan.stages[number], program.policy
+    if stage.is_source:
+        return bool(getattr(stage.head.fn, "movable", True))
+    return not shares(stage, program.plan.inputs[number], policy.inbox, policy.sharing)

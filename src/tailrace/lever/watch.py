@@ -24,7 +24,7 @@ def log_batch(query: str, batch: BatchStatus) -> None:
     """Write one line per executor to the log ``tailrace.lever``."""
     for row in batch.executors:
         logger.info(
-            "query %s batch %d executor %s: %s, share %.3f, predicted %s ms, took %s ms",
+            "query %s batch %d executor %s: %s, share %.3f, predicted %s ms, took %s ms, %d partitions of state",
             query,
             batch.batch,
             row.executor,
@@ -32,6 +32,7 @@ def log_batch(query: str, batch: BatchStatus) -> None:
             row.share,
             "?" if row.predicted_ms is None else round(row.predicted_ms),
             "?" if row.actual_ms is None else round(row.actual_ms),
+            row.states,
         )
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from .claims import read_claims
 from .jobs import find
 from .pages import write_pages
-from .runner import run_all, taken_over
+from .runner import polite_end, run_all, taken_over
 from .store import Store, source_digest
 from .verdict import VERDICTS, Judged, judge
 
@@ -44,7 +44,7 @@ def papers(
     if no_run:
         outcomes = taken_over(claims.jobs(), store)
     else:
-        with Watch(console, claims.jobs(), lambda job: claims.planned_s(job, quick=quick)) as watch:
+        with polite_end(), Watch(console, claims.jobs(), lambda job: claims.planned_s(job, quick=quick)) as watch:
             outcomes = run_all(
                 claims.jobs(), store, lambda job: claims.planned_s(job, quick=quick),
                 quick=quick, fresh=fresh, tell=watch.tell,

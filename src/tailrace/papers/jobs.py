@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KINDS = ("simulate", "bench")
 _ENTER = "from tailrace.cli.main import main; main()"
 #: Runs of each arm of a simulation.
-_SEEDS_QUICK, _SEEDS_FULL = 3, 5
+_SEEDS_QUICK, _SEEDS_FULL = 2, 5
 _WORDS = (2, 3)
 
 

@@ -64,7 +64,7 @@ def _page(
     parts = [
         f"# {paper.title}\n\n{paper.about}\n",
         f"Written by {_command(paper.id, quick=quick)}. {_READING}\n",
-        _table(judged, quick=quick),
+        _table(judged, outcomes, quick=quick),
         _reasons(judged),
         _figures(folder, paper, claims, outcomes),
         _foot(judged, outcomes, quick=quick),
@@ -76,13 +76,16 @@ def _command(only: str = "", *, quick: bool) -> str:
     return f"`tailrace papers{' --quick' if quick else ''}{f' --only {only}' if only else ''}`"
 
 
-def _table(judged: Sequence[Judged], *, quick: bool) -> str:
+def _table(judged: Sequence[Judged], outcomes: Mapping[Job, Outcome], *, quick: bool) -> str:
     lines = ["| claim | their figure | ours | how it was measured | verdict |", "|---|---|---|---|---|"]
     for each in judged:
         claim = each.claim
         said = f"**{claim.claim}**" if claim.headline else claim.claim
         ours = "-" if each.figure is None else _ours(each.figure, each.claim.measure, each.claim.baseline)
-        how = f"`{claim.job.shown(quick=quick)}`: {claim.case}{', ' + claim.arm if claim.arm else ''}, {claim.metric}"
+        result = outcomes[claim.job].result
+        # What was run, which an older version may have run otherwise than this one would.
+        ran = result["run"] if result else claim.job.shown(quick=quick)
+        how = f"`{ran}`: {claim.case}{', ' + claim.arm if claim.arm else ''}, {claim.metric}"
         kind = "simulated" if claim.job.kind == "simulate" else "runtime"
         note = f". {claim.note}" if claim.note else ""
         verdict = f"{each.verdict}: {each.reason}" if each.verdict == NOT_RUN else f"**{each.verdict}**"

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 #: A job may take this many times what is planned, and never less than a minute and a half.
 LIMIT_FACTOR, LIMIT_MIN_S = 3.0, 90.0
+EXIT_TERMINATED = 143
 _POLL_S = 0.2
 _END_S = 20.0
 _BAR_MISSED = 1
@@ -105,6 +107,16 @@ def _wait(job: Job, command: list[str], output: Any, limit_s: float, tell: Calla
             tell(job, passed_s)
             time.sleep(_POLL_S)
         return process.returncode
+
+
+@contextlib.contextmanager
+def polite_end() -> Iterator[None]:
+    """Let SIGTERM end this process as Ctrl-C does, so that the job at hand, in a session of its own, ends too."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

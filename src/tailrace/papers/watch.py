@@ -19,7 +19,7 @@ from rich.table import Table
 from .cli import Watch
 from .errors import WatchError
 from .jobs import Job
-from .runner import run_all
+from .runner import polite_end, run_all
 from .store import Store, source_digest
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def bench_check(
     with tempfile.TemporaryDirectory(prefix="tailrace-watch-") as aside:
         # Without --write the baselines stay as they are.
         into = store if write else Store(Path(aside), source_digest(), quick=True)
-        with Watch(console, list(WATCHED), WATCHED.__getitem__) as watch:
+        with polite_end(), Watch(console, list(WATCHED), WATCHED.__getitem__) as watch:
             found = run_all(list(WATCHED), into, WATCHED.__getitem__, quick=True, fresh=True, tell=watch.tell)
     for job, outcome in found.items():
         if outcome.result is None:

@@ -28,7 +28,10 @@ class Discipline(Protocol[T]):
         ...
 
     def claim(self, consumer: int) -> T | Control | None:
-        """Give a consumer the next item it may work on; None when there is none for it now."""
+        """Give a consumer the next item it may work on; None when there is none for it now.
+
+        Whoever works on several pieces at once is a consumer for each of them.
+        """
         ...
 
     def done(self, consumer: int) -> None:

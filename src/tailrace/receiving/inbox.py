@@ -1,7 +1,7 @@
 """The inbox of one task: batches in order of arrival, with a bound per channel that its sender keeps to.
 
-Each task has its own (``per_task``): simple, but a slow task's queue grows while its sibling idles. Pure bookkeeping;
-the brain tells senders what was consumed.
+Each task has its own (``per_task``): simple, but a slow task's queue grows while its sibling idles; the one that
+siblings share is in ``shared_inbox``. Pure bookkeeping; the brain tells senders what was consumed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ class Channel:
     """The receiving end of one sender task's way to this task."""
 
     __slots__ = (
-        "at_end", "consumed", "credit_step", "ended", "id", "received", "reported", "serial", "slot", "stale", "window",
+        "at_end", "consumed", "credit_step", "ended", "ending", "era", "id", "paused", "prompt", "received", "reported",
+        "serial", "slot", "stale", "window",
     )  # fmt: skip
 
-    def __init__(self, channel: int, slot: int, window: int, *, at_end: bool = False) -> None:
+    def __init__(self, channel: int, slot: int, window: int, *, at_end: bool = False, prompt: bool = False) -> None:
         self.id = channel
         self.slot = slot
         self.window = window
@@ -28,17 +29,24 @@ class Channel:
         self.credit_step = window // 4
         #: Whether a tuple counts as consumed only when the work on it is done: its sender goes by that.
         self.at_end = at_end
+        #: Whether the sender waits for that word before it sends more, so that it may not gather.
+        self.prompt = prompt
         self.ended = False
+        #: The newest plan of moves for which the sender has stopped sending.
+        self.paused = 0
         self.stale = self.received = self.consumed = 0
         self.reset()
 
-    def reset(self) -> None:
+    def reset(self, era: int = 0) -> None:
         """Begin anew with a sender that knows nothing of this channel, nor of what still waits from the one before."""
+        self.era = era
         self.stale += self.received - self.consumed
         self.received = 0
         self.consumed = 0
         self.reported = 0
         self.serial = 0
+        #: Whether its end waits in a shared queue, behind tuples that come first.
+        self.ending = False
 
     def consume(self, tuples: int) -> None:
         """Note tuples taken (``at_end``: done); those of an earlier sender come first and give the new one no room."""
@@ -47,6 +55,10 @@ class Channel:
             self.stale -= stale
             tuples -= stale
         self.consumed += tuples
+
+    def unconsume(self, tuples: int) -> None:
+        """Note that tuples taken wait again: whoever took them is gone."""
+        self.consumed -= tuples
 
 
 #: From whom, how many tuples, and when they came.
@@ -88,6 +100,22 @@ class Inbox:
         self.tuples += count
         self.tuples_most = max(self.tuples_most, self.tuples)
         self.waiting.append((channel, batch, now_ns))
+
+    def leave(self) -> list[tuple[Channel, Batch, int]]:
+        """Give up what waits, oldest first."""
+        items = list(self.waiting)
+        self.waiting.clear()
+        self.tuples = 0
+        return items
+
+    def adopt(self, channel: Channel, batch: Batch, since_ns: int) -> None:
+        """Take over what waits elsewhere; it was counted as received there."""
+        self.tuples += len(batch.values)
+        self.waiting.append((channel, batch, since_ns))
+
+    def end(self, channel: Channel) -> None:
+        """Note that a sender has said that nothing more comes."""
+        channel.ended = True
 
     def take(self, values_max: int) -> tuple[list[Arrival], Batch]:
         """Take the oldest batch, or its first part when it is large, and those behind it that fit in as well.

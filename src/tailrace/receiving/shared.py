@@ -42,10 +42,20 @@ class Shared(Generic[T]):
         self._claims: dict[int, list[T]] = {}
         self._claimed = 0
 
+    def __len__(self) -> int:
+        return len(self._queue)
+
     def put(self, task: int, item: T | Control) -> None:
         """Queue behind everything, whichever task it was sent to."""
         del task
         self._queue.append(item)
+
+    @property
+    def oldest(self) -> T | Control | None:
+        """What would be claimed next, as far as it may be; None when there is nothing for anyone now."""
+        if not self._queue or (self._claimed and isinstance(self._queue[0], Control)):
+            return None
+        return self._queue[0]
 
     def claim(self, consumer: int) -> T | Control | None:
         """Give the oldest item; a control record only once nothing before it is being worked on."""
@@ -60,12 +70,14 @@ class Shared(Generic[T]):
         self._claimed += 1
         return item
 
+    def cut(self, consumer: int, first: T, rest: T) -> None:
+        """Let a consumer keep only the first part of what it claimed last; the rest is the oldest that waits."""
+        self._claims[consumer][-1] = first
+        self._queue.appendleft(rest)
+
     def done(self, consumer: int) -> None:
         """Forget the claims of a consumer; the last one may set a control record free."""
-        claims = self._claims.get(consumer)
-        if claims:
-            self._claimed -= len(claims)
-            claims.clear()
+        self._claimed -= len(self._claims.pop(consumer, ()))
 
     def release(self, consumer: int) -> int:
         """Put a dead consumer's claims back in front, in their order, for the others."""
@@ -78,6 +90,12 @@ class Shared(Generic[T]):
         """How many items wait, for any task."""
         del task
         return len(self._queue)
+
+    def drain(self) -> list[T | Control]:
+        """Give up all that waits, in order; claims stay until they are done."""
+        waiting = list(self._queue)
+        self._queue.clear()
+        return waiting
 
     @property
     def claimed(self) -> int:
@@ -97,7 +115,7 @@ def may_share(stage: Stage, inputs: tuple[StageEdge, ...]) -> bool:
 
 
 def shares(stage: Stage, inputs: tuple[StageEdge, ...], inbox: str, named: tuple[str, ...]) -> bool:
-    """Whether the tasks of a stage that are in one worker take from one queue, as the policy has it."""
+    """Whether the tasks of a stage that are near each other take from one queue, as the policy has it."""
     wanted = stage.head.name in named if named else inbox == "shared"
     return wanted and stage.tasks > 1 and may_share(stage, inputs)
 

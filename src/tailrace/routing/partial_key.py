@@ -27,7 +27,7 @@ _CHOICE = 0xA0761D6478BD642F
 _STIRRED = 33
 
 
-class _Pairs(dict[Any, tuple[int, int]]):
+class Pairs(dict[Any, tuple[int, int]]):
     """Key to its two tasks, filled in as keys are met."""
 
     def __init__(self, tasks: int) -> None:
@@ -59,7 +59,7 @@ class PartialKey:
 
     def __init__(self, key: Callable[[Any], Any] | None, tasks: int) -> None:
         self._key = key
-        self._pairs = _Pairs(tasks)
+        self._pairs = Pairs(tasks)
         self._turns: dict[Any, int] = {}
 
     def choose(self, values: list[Any], origin: Batch) -> list[int]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.clock import SystemClock
+
+from .at_random import AtRandom
 from .by_root import ByRoot
 from .detour import Detour
 from .fields import Fields
@@ -12,10 +15,11 @@ from .load_aware import LoadAware
 from .partial_key import PartialKey
 from .shortest_delay import ShortestDelay
 from .shuffle import Shuffle
+from .stamped import Stamped
 from .weighted import Weighted, ring_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tailrace.config import Settings
     from tailrace.topology.plan import Stage, StageEdge
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from .base import Router
     from .near import Row, Rule
 
+_NS_PER_MS = 1_000_000
 #: Routing policies that go by what is pending at each task.
 PENDING_ROUTINGS = frozenset({"shortest_delay", "load_aware"})
 #: Groupings under which any task may take any tuple.
@@ -44,17 +49,21 @@ def router_for(
     senders: int = 1,
     near: Row | None = None,
     switched: bool = False,
+    now_ns: Callable[[], int] = SystemClock.now_ns,
 ) -> Router:
     """Make the rule for one sending task; ``local`` are the target's tasks in the sender's own worker.
 
-    ``routing`` names the policy of shuffled edges (and ``partial_key`` that of keyed ones), ``adaptive`` tells that
+    ``routing`` names the policy of shuffled edges (``partial_key``, ``stamped``: keyed ones), ``adaptive`` tells that
     roots may be replayed for lateness, ``senders`` is how many tasks send on this edge, ``near`` are the tasks' shares
     where it keeps near, ``switched`` that the rule may be another one later on.
     """
     kind, fn, tasks = edge.grouping.kind, edge.grouping.fn, target.tasks
     name = f"{edge.src} -> {target.head.name}"
-    if kind == "fields" and routing == "partial_key" and getattr(target.head.fn, "two_choices", False):
-        return PartialKey(fn, tasks)
+    if kind == "fields" and getattr(target.head.fn, "two_choices", False):
+        if routing == "partial_key":
+            return PartialKey(fn, tasks)
+        if routing == "stamped":
+            return Stamped(fn, tasks, int(settings.gate_tau_ms * _NS_PER_MS), now_ns)
     if kind == "fields":
         return Fields(None if target.head.verb == "count" else fn, tasks, settings.key_groups)
     if kind == "all":
@@ -123,6 +132,8 @@ def free_rule(
         return ShortestDelay([1.0 / tasks] * tasks, sender, senders, pending)
     if routing == "load_aware":
         return LoadAware(tasks, sender, pending)
+    if routing == "random":
+        return AtRandom(tasks, sender)
     weighted = routing == "latency" or switched
     rule: Router = Weighted([1.0] * tasks, sender) if weighted else Shuffle(range(tasks), sender)
     return Detour(rule, tasks, pending) if adaptive else rule

@@ -18,8 +18,8 @@ class Outbox:
     """Tuples of one task waiting for one destination task."""
 
     __slots__ = (
-        "bytes_sent", "channel", "consumed", "end_sent", "ended", "finished", "heads", "sent", "sent_total", "serial",
-        "since_ns", "sizes", "slot", "task", "values", "window",
+        "bytes_sent", "channel", "consumed", "end_sent", "ended", "era", "finished", "heads", "paused", "sent",
+        "sent_total", "serial", "since_ns", "sizes", "slot", "task", "values", "window",
     )  # fmt: skip
 
     def __init__(self, channel: int, slot: int, task: int, window: int) -> None:
@@ -34,13 +34,19 @@ class Outbox:
         self.bytes_sent = 0
         self.sent_total = 0
         self.ended = False
+        #: Whether nothing may be sent because the task at either end is being moved.
+        self.paused = False
         #: Told the task and how many tuples more it has finished, where the edge's rule goes by that.
         self.finished: Callable[[int, int], None] | None = None
         self.sent = self.consumed = 0
         self.reset()
 
-    def reset(self) -> None:
-        """Begin anew with a receiver that knows nothing of this channel; what waits here is still to be sent."""
+    def reset(self, era: int = 0) -> None:
+        """Begin anew with a receiver that knows nothing of this channel; what waits here is still to be sent.
+
+        Counts of the receiver that belong to another ``era`` of the channel do not hold any more.
+        """
+        self.era = era
         self.credited(self.sent)  # what was under way is gone
         self.sent = 0
         self.consumed = 0
@@ -57,6 +63,17 @@ class Outbox:
     def room(self) -> int:
         """How many tuples the receiver has room for."""
         return self.window - (self.sent - self.consumed)
+
+    def put(self, batch: Batch) -> None:
+        """Let a whole batch wait."""
+        self.values += batch.values
+        self.heads += batch.heads
+        if batch.heads:
+            self.sizes += [1] * len(batch.values) if batch.sizes is None else batch.sizes
+
+    def clear(self) -> None:
+        """Forget what waits."""
+        self.values, self.sizes, self.heads = [], [], numbers()
 
     def take(self, values_max: int) -> Batch:
         """Take out about as many tuples as asked for, whole bundles, at least one."""

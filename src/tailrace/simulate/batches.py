@@ -37,8 +37,9 @@ class Task:
     load: float
     home: int
     ready_ms: float = 0.0
-    done: bool = False
     runs: list[Run] = field(default_factory=list)
+    #: The run that counted: the first to end.
+    won: Run | None = None
 
 
 @dataclass(eq=False)
@@ -69,6 +70,7 @@ class Stage:
         self.now_ms = 0.0
         self._events: list[tuple[float, int, Run | None]] = []
         self._entered = 0
+        self._open = len(self.tasks)
 
     def play(self, rival: Rival) -> StageResult:
         """Run to the end."""
@@ -76,7 +78,7 @@ class Stage:
         if rival.tick_ms:
             self._enter(rival.tick_ms, None)
         self._fill(rival)
-        while any(not task.done for task in self.tasks):
+        while self._open:
             self.now_ms, _, run = heappop(self._events)
             if run is None:
                 rival.tick(self)
@@ -85,10 +87,11 @@ class Stage:
                 self._end(run)
             self._fill(rival)
         finish = [0.0] * len(self.free)
+        local = 0
         for task in self.tasks:
-            won = next(run for run in task.runs if run.end_ms <= self.now_ms and run.over)
-            finish[won.node] = max(finish[won.node], won.end_ms)
-        local = sum(any(run.over and run.node == task.home for run in task.runs[:1]) for task in self.tasks)
+            if task.won is not None:
+                finish[task.won.node] = max(finish[task.won.node], task.won.end_ms)
+                local += task.won.node == task.home
         return StageResult(tuple(finish), self.now_ms, self.busy_ms, local / max(1, len(self.tasks)))
 
     def begin(self, task: Task, node: int) -> None:
@@ -107,8 +110,13 @@ class Stage:
         """Take a run off its core; gives the load that is left of it."""
         left = max(0.0, run.end_ms - max(self.now_ms, run.task.ready_ms)) * self.cluster.speeds[run.node]
         self._leave(run)
-        run.end_ms = float("inf")
         return min(run.task.load, left)
+
+    def replace(self, task: Task, pieces: Sequence[Task]) -> None:
+        """Let pieces stand for a task that nobody runs any more."""
+        self.tasks.remove(task)
+        self.tasks += pieces
+        self._open += len(pieces) - 1
 
     def _leave(self, run: Run) -> None:
         run.over = True
@@ -117,19 +125,18 @@ class Stage:
         self.busy_ms += self.now_ms - run.begun_ms
 
     def _end(self, run: Run) -> None:
-        run.task.done = True
+        run.task.won = run
+        self._open -= 1
         self.took_ms.append(run.end_ms - run.begun_ms)
         for each in run.task.runs:
             if not each.over:
                 self._leave(each)
-                if each is not run:
-                    each.end_ms = float("inf")
 
     def _fill(self, rival: Rival) -> None:
         for node, queue in enumerate(self.waiting):
             while self.free[node] and queue:
                 task = queue.popleft()
-                if not task.done:
+                if task.won is None:
                     self.begin(task, node)
         rival.idle(self)
 

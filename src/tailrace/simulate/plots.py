@@ -18,6 +18,7 @@ _COLUMNS = 3
 _MARKERS = "osv^Dx+*"
 _BARS_WIDTH = 0.8
 _TICKS_FLAT = 4
+_ROOM_FOR_LEGEND, _LEGEND_COLUMNS = 1.25, 4
 
 
 def draw(report: Report, file: Path, commit: str | None) -> None:
@@ -61,7 +62,10 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     if panel.log_y:
         axes.set_yscale("log")
     axes.grid(visible=True, alpha=0.3)
-    if any(panel.lines.values()):
+    if panel.ticks:  # bars stand everywhere, so the legend gets a strip of its own above them
+        axes.set_ylim(top=axes.get_ylim()[1] * _ROOM_FOR_LEGEND)
+        axes.legend(fontsize=7, loc="upper center", ncols=min(_LEGEND_COLUMNS, len(panel.lines)))
+    elif any(panel.lines.values()):
         axes.legend(fontsize=7)
 
 

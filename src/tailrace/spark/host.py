@@ -1,12 +1,14 @@
 """Workers as long-lived tasks of one ordinary Spark stage, submitted from a thread of the driver.
 
-An ordinary stage, not a barrier: when a worker or an executor dies Spark restarts only what it hosted.
+An ordinary stage, not a barrier: when a worker or an executor dies Spark restarts only what it hosted. Workers that
+join a running query come as a further job.
 """
 
 from __future__ import annotations
 
 import pickle
 import threading
+import time
 import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,8 @@ class SparkHost:
     def __init__(self, spark: Any, workers: int, settings: Settings, *, beside: int = 0) -> None:
         """``beside`` is how many slots must be left for tasks of DataFrames."""
         self.workers = workers
+        self._settings = settings
+        self._beside = beside
         self._context = context_of(spark)
         check_session(self._context, workers, settings, beside + _hosted.get(self._context.applicationId, 0))
         conf = self._context.getConf()
@@ -42,33 +46,42 @@ class SparkHost:
         self._group = f"tailrace-{uuid.uuid4()}"
         self._failure: Exception | None = None
         self._stopping = False
-        self._ended = threading.Event()
+        self._jobs: list[threading.Thread] = []
 
     def launch(self, boot: Boot) -> None:
         """Submit the job from a thread of its own."""
         cloudpickle.register_pickle_by_value(entry)
-        payload = pickle.dumps(boot)
-        _hosted[self._application] += self.workers
-        threading.Thread(target=self._run, args=(boot.query, payload), name="tailrace-job", daemon=True).start()
+        self._submit(boot, list(range(self.workers)))
 
-    def _run(self, query: str, payload: bytes) -> None:
+    def add(self, boot: Boot, slots: list[int]) -> None:
+        """Submit a further job for workers that join; refused where the application has no room for them."""
+        taken = self._beside + _hosted.get(self._application, 0)
+        check_session(self._context, len(slots), self._settings, taken)
+        self._submit(boot, slots)
+
+    def _submit(self, boot: Boot, slots: list[int]) -> None:
+        _hosted[self._application] += len(slots)
+        job = threading.Thread(target=self._run, args=(boot, slots), name="tailrace-job", daemon=True)
+        self._jobs.append(job)
+        job.start()
+
+    def _run(self, boot: Boot, slots: list[int]) -> None:
         context = self._context
-        host_worker = entry.host_worker
+        host_worker, payload = entry.host_worker, pickle.dumps(boot)
         try:
-            context.setJobGroup(self._group, f"tailrace query {query}", interruptOnCancel=False)
-            slots = context.parallelize(range(self.workers), self.workers)
-            told = slots.mapPartitionsWithIndex(lambda slot, rows: host_worker(slot, rows, payload)).collect()
+            context.setJobGroup(self._group, f"tailrace query {boot.query}", interruptOnCancel=False)
+            places = context.parallelize(slots, len(slots))
+            told = places.mapPartitionsWithIndex(lambda at, rows: host_worker(slots[at], rows, payload)).collect()
             reasons = [why for _, why in told if why]
             if reasons:
                 self._failure = _not_on_executors(reasons[0])
-            elif not self._stopping:
+            elif not self._stopping and 0 in slots:  # workers that joined may leave again, the first one never does
                 self._failure = HostingJobError("The Spark job that hosts the workers ended by itself.")
         except Exception as error:  # noqa: BLE001 - Py4J wraps whatever Spark throws
             if not self._stopping:
                 self._failure = self._named(error)
         finally:
-            _hosted[self._application] -= self.workers
-            self._ended.set()
+            _hosted[self._application] -= len(slots)
 
     def _named(self, error: Exception) -> Exception:
         text = str(error)
@@ -87,9 +100,16 @@ class SparkHost:
     def stop(self, timeout_s: float) -> None:
         """Wait for the tasks to end by themselves, then cancel the job."""
         self._stopping = True
-        if not self._ended.wait(timeout_s):
+        if not self._join(timeout_s):
             self._context.cancelJobGroup(self._group)
-            self._ended.wait(timeout_s)
+            self._join(timeout_s)
+
+    def _join(self, timeout_s: float) -> bool:
+        """Wait for all jobs; tells whether they have ended."""
+        deadline_s = time.monotonic() + timeout_s
+        for job in self._jobs:
+            job.join(max(0.0, deadline_s - time.monotonic()))
+        return not any(job.is_alive() for job in self._jobs)
 
     def describe(self) -> str:
         """One line on the host."""

@@ -54,7 +54,7 @@ class DelayedBoard(Switchboard):
         held.append((time.monotonic() + self._delay_s, message))
         return True
 
-    def poll(self) -> list[bytes]:
+    def poll(self) -> list[bytes | memoryview]:
         """Send what is due, take in what has come."""
         self._release()
         return super().poll()

@@ -74,6 +74,13 @@ class ProcessHost:
         self.processes = [self._start(boot, slot) for slot in range(self.workers)]
         threading.Thread(target=self._look_after, args=(boot,), name="tailrace-processes", daemon=True).start()
 
+    def add(self, boot: Boot, slots: list[int]) -> None:
+        """Start workers for further slots."""
+        for slot in slots:
+            self._launches.append(0)
+            self._hosts.append(self._hosts[slot % self.workers])
+            self.processes.append(self._start(boot, slot))
+
     def _start(self, boot: Boot, slot: int) -> BaseProcess:
         self._launches[slot] += 1
         where = Whereabouts(slot, self._launches[slot], f"process-{slot // self._per_executor}", self._hosts[slot])

@@ -105,6 +105,14 @@ class Operator:
         """Give out what is left and let go of resources; called once after the last value."""
         return None
 
+    def snapshot(self) -> Any:
+        """Tell what must go along when the task moves to another worker; all attributes but the context by default."""
+        return {name: value for name, value in vars(self).items() if not isinstance(value, TaskContext)}
+
+    def restore(self, state: Any) -> None:
+        """Go on from what ``snapshot`` told, in a new object that was opened already."""
+        vars(self).update(state)
+
 
 class KeyedOperator(Operator):
     """Base of operators with state per key; for ``stream.key_by(...).process(...)``."""

@@ -121,9 +121,11 @@ class Inbox:
             self._adapt(messages)
         return messages
 
-    def borrow(self, max_records: int = 64, timeout_us: int = 0) -> list[tuple[int, bytes | memoryview]]:
+    def borrow(
+        self, max_records: int = 64, timeout_us: int = 0, *, patient: bool = False
+    ) -> list[tuple[int, bytes | memoryview]]:
         """Like ``receive``, without copying what is large: those payloads hold until the next call to this inbox."""
-        messages = self.ring.borrow(max_records, timeout_us)
+        messages = self.ring.borrow(max_records, timeout_us, patient)
         self._receives += 1
         if self._receives % _SAMPLE_EVERY == 0:
             self._adapt(messages)

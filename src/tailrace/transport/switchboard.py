@@ -63,7 +63,7 @@ class Switchboard:
         self._selected_s = 0.0
         self._bells_heard = -1
         #: What was taken on waking; None when the last thing was not to wait.
-        self._early: list[tuple[int, bytes]] | None = None
+        self._early: list[tuple[int, bytes | memoryview]] | None = None
         self.nook = Nook(settings)
         inbox = self.nook.inbox
         self._waiter: Waiter = (
@@ -95,6 +95,12 @@ class Switchboard:
             old.close()
         self._links[peer.slot] = _Link(self, peer)
 
+    def forget(self, slot: int) -> None:
+        """Close the way to a worker that leaves."""
+        link = self._links.pop(slot, None)
+        if link is not None:
+            link.close()
+
     def send(self, slot: int, message: bytes) -> bool:
         """Send a message to a peer; false when there is no room or no connection now."""
         link = self._links.get(slot)
@@ -106,12 +112,12 @@ class Switchboard:
 
     # -- receiving -----------------------------------------------------------------------------------------------
 
-    def poll(self) -> list[bytes]:
-        """Take in what has come, without waiting."""
-        found: list[bytes] = []
+    def poll(self) -> list[bytes | memoryview]:
+        """Take in what has come, without waiting; large messages lie in the ring until ``end_borrowing``."""
+        found: list[bytes | memoryview] = []
         inbox = self.nook.inbox
         if inbox is not None:
-            records = inbox.receive(_RECV_RECORDS) if self._early is None else self._early
+            records = inbox.borrow(_RECV_RECORDS) if self._early is None else self._early
             self._early = None
             found = [payload for _, payload in records]
             if not self._sockets_may_have_something(inbox.ring.bells):
@@ -128,6 +134,11 @@ class Switchboard:
             elif thing == _CONTROL:
                 self.control_ready = True
         return found
+
+    def end_borrowing(self) -> None:
+        """Free what ``poll`` gave: it is read."""
+        if self.nook.inbox is not None:
+            self.nook.inbox.ring.end_borrowing()
 
     def _sockets_may_have_something(self, bells: int) -> bool:
         now_s = time.monotonic()
@@ -158,7 +169,7 @@ class Switchboard:
             self._incoming.add(connection)
             self._selector.register(sock, selectors.EVENT_READ, connection)
 
-    def _serve(self, connection: StreamConnection, events: int, found: list[bytes]) -> None:
+    def _serve(self, connection: StreamConnection, events: int, found: list[bytes | memoryview]) -> None:
         try:
             if events & selectors.EVENT_READ:
                 found.extend(connection.read())

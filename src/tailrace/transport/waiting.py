@@ -31,7 +31,7 @@ def sharpen_timers() -> None:
 class Waiter(Protocol):
     """Sleeps and is woken."""
 
-    def wait(self, timeout_us: int, *, patient: bool) -> list[tuple[int, bytes]]:
+    def wait(self, timeout_us: int, *, patient: bool) -> list[tuple[int, bytes | memoryview]]:
         """Sleep until something comes, the bell is rung or the time is up; gives the records it took on waking.
 
         A ``patient`` sleeper need not be woken by what can wait.
@@ -57,7 +57,7 @@ class SelectWaiter:
         self._outer.setblocking(False)
         selector.register(self._inner, selectors.EVENT_READ, None)
 
-    def wait(self, timeout_us: int, *, patient: bool) -> list[tuple[int, bytes]]:
+    def wait(self, timeout_us: int, *, patient: bool) -> list[tuple[int, bytes | memoryview]]:
         """Sleep until a socket has something or the bell is rung; sockets are read by who asked."""
         del patient  # a socket wakes for everything
         self._selector.select(timeout_us / 1e6)
@@ -91,12 +91,12 @@ class FutexWaiter:
         )
         self._watcher.start()
 
-    def wait(self, timeout_us: int, *, patient: bool) -> list[tuple[int, bytes]]:
+    def wait(self, timeout_us: int, *, patient: bool) -> list[tuple[int, bytes | memoryview]]:
         """Sleep until a record is there or the bell is rung, and take what is there.
 
         One call for both: Python around a wake-up costs as much as the wake-up.
         """
-        return self._inbox.receive(self._records_max, timeout_us, patient=patient)
+        return self._inbox.borrow(self._records_max, timeout_us, patient=patient)
 
     def bell(self) -> None:
         """Wake the sleeper."""

@@ -31,10 +31,22 @@ END = 2
 ACKS = 3
 CREDITS = 4
 RESYNC = 5
-KINDS = frozenset({DATA, END, ACKS, CREDITS, RESYNC})
+#: Nothing more comes on this channel until its receiving task has moved: the epoch of the plan.
+PAUSED = 6
+#: What comes next on this channel comes from another slot: the channel's new era and that slot.
+MOVED = 7
+#: All that came on this channel before ``MOVED`` is here: the era.
+SEEN = 8
+#: A part of a task on its way to another worker; ``channel`` is the task's place in the plan.
+STATE = 9
+#: What is said while tasks move.
+MOVING = frozenset({PAUSED, MOVED, SEEN, STATE})
+KINDS = frozenset({DATA, END, ACKS, CREDITS, RESYNC}) | MOVING
 
 _MESSAGE = struct.Struct("<HI")
 _FRAME = struct.Struct("<BIII")
+#: What a credit says: tuples consumed in all, and the era of the channel in which they are counted.
+CREDIT = struct.Struct("<QI")
 MESSAGE_HEAD_BYTES = _MESSAGE.size
 FRAME_HEAD_BYTES = _FRAME.size
 

@@ -30,15 +30,24 @@ class Acknowledger:
 
     def __init__(self, floor: Floor, partitions: list[list[Any]], placement: list[list[int]]) -> None:
         self._floor = floor
-        #: The slot that hosts the source of each partition.
-        self._owner = {row[0]: placement[row[1]][row[2]] for row in partitions}
-        self._source_of = {partition: source for _, source in floor.sources for partition in source.readers}
+        self._partitions = partitions
+        self.find_sources(placement)
         self._gone_ns = 0
         self._pace_ns = floor.program.settings.ack_pace_us * 1000
         self._lock = threading.Lock()
         self._sent = self._taken = 0
         self._sent_by: dict[tuple[str, int], int] = {}
         self._until_taken: deque[tuple[int, array[int]]] = deque()
+
+    def find_sources(self, placement: list[list[int]]) -> None:
+        """Learn where the sources are, now and whenever tasks have moved."""
+        #: The slot that hosts the source of each partition.
+        self._owner = {row[0]: placement[row[1]][row[2]] for row in self._partitions}
+        self._source_of = {partition: source for _, source in self._floor.sources for partition in source.readers}
+
+    def settled(self, task: Task) -> bool:
+        """Whether the driver has all that a task has sent to it."""
+        return all(self._sent_by.get((spec.name, task.index), 0) <= self._taken for spec in task.stage.operators)
 
     def arrived(self, heads: array[int], now_ns: int) -> None:
         """Enter acks into the ledgers of this worker's sources."""

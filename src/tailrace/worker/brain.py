@@ -31,6 +31,7 @@ from .errors import OperatorError, operator_error, user_stack
 from .floor import Floor
 from .late import LateRoots
 from .links import LinkMeter
+from .mover import Mover
 from .nearness import near_of
 from .scheduling import IDLE_US, Scheduler
 from .settling import Settling
@@ -86,6 +87,7 @@ class WorkerBrain:
         self._late: LateRoots | None = None
         self._measures = True
         self._links = LinkMeter(slot)
+        self._bell: Callable[[], None] | None = None
         self._marks_told: dict[int, int] = {}
         #: Asked with every report how busy the machine was since the last one; set by whoever has one.
         self.machine_load: Callable[[], float] | None = None
@@ -110,13 +112,23 @@ class WorkerBrain:
             case protocol.Go():
                 self._running = True
             case protocol.PeerUp(peer=peer):
-                self.peers[peer.slot] = peer
-                self._delivery.replaced(peer)
+                known, self.peers[peer.slot] = self.peers.get(peer.slot), peer
+                self._delivery.replaced(peer, known=known == peer)
                 if self._delivery.uplink is not None:
                     self._delivery.uplink.meet(self.peers)
                 self.control_out.append(protocol.PeerSeen(peer.slot, peer.attempt))
-            case protocol.Resume(slot=slot):
-                self._resume(slot)
+            case protocol.Resume(slot=slot, lost=lost):
+                self._resume(slot, lost=lost)
+            case protocol.Pause():
+                self._mover.pause(message)
+            case protocol.Relocate():
+                self._mover.switch(message)
+            case protocol.GoOn():
+                self._mover.go_on()
+            case protocol.Undo():
+                self._mover.undo(message)
+            case protocol.Leave(slot=slot):
+                self._leave(slot)
             case protocol.Beat(marks=marks):
                 self._beat(marks)
             case protocol.Taken(serial=serial):
@@ -144,11 +156,10 @@ class WorkerBrain:
         self.peers = {peer.slot: peer for peer in message.peers}
         site = Site(
             self.slot, self.attempt, message.placement, message.partitions, self.clock, self._context_of,
-            near_of(program, message.homes),
+            near_of(program, message.homes), message.queues,
         )  # fmt: skip
         self.program = program
         self._floor = floor = Floor(program, site, self._send, self.control_out)
-        self._prompt = [side for _, side in floor.sources if any(each.prompt for each in side.readers.values())]
         # Balancing goes by the latencies of tasks.
         by_latency = program.policy.routing in {"latency", "shortest_delay"} or "routing" in program.switched
         self._measures = program.settings.metrics or by_latency
@@ -158,6 +169,8 @@ class WorkerBrain:
         self._settling = Settling(floor, self._acks)
         self._late = LateRoots(floor, self._settling)
         self._switching = Switching(floor, self._delivery, self._late)
+        self._scheduler = Scheduler(floor, self._delivery, self._settling, self._acks)
+        self._mover = self._delivery.mover = Mover(floor, site, self._acks, self._delivery, self._tasks_changed)
         for task in floor.tasks:
             try:
                 task.chain.open()
@@ -165,16 +178,41 @@ class WorkerBrain:
                 return self.fail(operator_error(task.name, task.index, "open()", error))
             if (every_s := task.chain.tick_every_s) is not None:
                 task.next_tick_ns = self.clock.now_ns() + int(every_s * _NS_PER_S)
-        self._scheduler = Scheduler(floor, self._delivery, self._settling, self._acks)
+        self._tasks_changed()
         self._beat(message.marks)
         self.control_out.append(protocol.Deployed())
         return None
 
-    def _resume(self, slot: int) -> None:
-        """A slot's new worker is open: send to it, and send every open root again."""
+    def _tasks_changed(self) -> None:
+        """Look at the tasks anew: they were deployed, or some have moved."""
+        if self._floor is None or self._late is None:
+            return
+        sources = self._floor.sources
+        self._scheduler.refresh()
+        self._links.begin(self._floor.tasks)
+        self._late.refresh()
+        self._switching.refresh()
+        self._prompt = [side for _, side in sources if any(each.prompt for each in side.readers.values())]
+        if self._bell is not None:
+            self.ring_with(self._bell)
+
+    def _leave(self, slot: int) -> None:
+        """A worker without tasks leaves: forget it, or, if it is this one, end."""
+        if slot == self.slot:
+            self.stopped = True
+        self.peers.pop(slot, None)
+        if self._floor is not None:
+            self._floor.post.hold(slot)
+
+    def _resume(self, slot: int, *, lost: bool) -> None:
+        """A slot's new worker is open: send to it, and send every open root again where something was lost."""
         if self._floor is None:
             return
         self._floor.post.release(slot)
+        for group in self._floor.groups.values():
+            group.wake()
+        if not lost:
+            return
         for task, source in self._floor.sources:
             self._settling.replay(task, source, source.ledger.everything(), lost=True)
 
@@ -201,7 +239,7 @@ class WorkerBrain:
         if peer is None or peer.attempt != attempt:
             self.refused_messages += 1
         else:
-            self._delivery.receive(frames)
+            self._delivery.receive(frames, slot)
 
     def on_reconnect(self, slot: int) -> None:
         """A broken connection to a living peer is back."""
@@ -232,6 +270,8 @@ class WorkerBrain:
             return
         if work.arrivals:
             self._delivery.finished(work.arrivals)
+            if task.group is not None:
+                task.group.done(work.arrivals)
             if self._measures:
                 now_ns = self.clock.now_ns()
                 for _, count, since_ns in work.arrivals:
@@ -241,6 +281,8 @@ class WorkerBrain:
     def flush(self, *, idle: bool) -> None:
         """Send what is due: all of it when there is nothing else to do, else full and waiting outboxes."""
         if self._running:
+            if self._mover.active:
+                self._mover.progress()
             self._delivery.flush(idle=idle)
 
     @property
@@ -252,6 +294,8 @@ class WorkerBrain:
         """How long nothing will be due, in microseconds, if no message comes."""
         if not self._running:
             return IDLE_US
+        if self._mover.sending:
+            return 0
         wait_us = self._scheduler.wait_us()
         if (late_ns := self.late_ns) is not None:
             wait_us = min(wait_us, max(0, late_ns - self.clock.now_ns()) // 1000)
@@ -295,6 +339,7 @@ class WorkerBrain:
 
     def ring_with(self, bell: Callable[[], None]) -> None:
         """Let readers that are fed by other threads wake the loop."""
+        self._bell = bell
         for _, source in self._floor.sources if self._floor is not None else ():
             for reader in source.readers.values():
                 reader.bell = bell
@@ -318,6 +363,13 @@ class WorkerBrain:
         if self._delivery.uplink is not None:
             self._delivery.uplink.tell(snapshot)
         self.control_out.append(protocol.Report(snapshot, marks))
+
+    def moved_away(self) -> list[Task]:
+        """Tasks that left since the last time: the loop ends the threads they had."""
+        gone: list[Task] = []
+        while self._floor is not None and self._mover.gone:
+            gone.append(self._mover.gone.popleft())
+        return gone
 
     def close(self) -> None:
         """Let go of what user code holds open, when the query ends without draining; what it still gives is dropped."""

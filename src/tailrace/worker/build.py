@@ -13,7 +13,6 @@ from tailrace.acking.dedup import Guard
 from tailrace.acking.ledger import Ledger
 from tailrace.acking.replay import AdaptiveReplays, BlindReplays, FixedReplays
 from tailrace.receiving.inbox import Channel, Inbox
-from tailrace.receiving.shared import shares
 from tailrace.routing import BALANCED, goes_by_pending, is_free, router_for
 from tailrace.sending.outbox import Outbox
 
@@ -22,11 +21,12 @@ from .outlet import Outlet
 from .task import SourceSide, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
     from tailrace.config import Policy, Settings
+    from tailrace.routing import Router
     from tailrace.routing.near import Row
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.topology.plan import Plan, Stage, StageEdge
@@ -62,6 +62,8 @@ class Site:
     context_of: Callable[[OperatorSpec, int, int], TaskContext]
     #: Per edge that keeps near, the shares of its tasks for each sending task.
     near: dict[int, list[Row]] = field(default_factory=dict)
+    #: Per stage whose tasks share a queue across workers: the slot at which each task's tuples wait.
+    queues: Mapping[int, list[int]] = field(default_factory=dict)
 
 
 def channel_bases(plan: Plan) -> list[int]:
@@ -73,30 +75,24 @@ def channel_bases(plan: Plan) -> list[int]:
     return bases
 
 
+def handout_channel(plan: Plan, stage: Stage, index: int) -> int:
+    """The channel on which a task is given tuples by the home of its queue; numbered behind those of all edges."""
+    pairs = sum(plan.stages[edge.src_stage].tasks * plan.stages[edge.dst_stage].tasks for edge in plan.edges)
+    return pairs + sum(each.tasks for each in plan.stages[: stage.id]) + index
+
+
 def build_tasks(program: Program, site: Site) -> list[Task]:
     """Make the tasks that the placement gives this worker."""
-    tasks = []
-    for stage in program.plan.stages:
-        here = [index for index, slot in enumerate(site.placement[stage.id]) if slot == site.slot]
-        mates = [_build(program, site, stage, index) for index in here]
-        inputs = program.plan.inputs[stage.id]
-        if len(mates) > 1 and shares(stage, inputs, program.policy.inbox, program.policy.sharing):
-            share(mates)
-        tasks += mates
-    return tasks
+    return [
+        build_task(program, site, stage, index)
+        for stage in program.plan.stages
+        for index, slot in enumerate(site.placement[stage.id])
+        if slot == site.slot
+    ]
 
 
-def share(mates: list[Task]) -> None:
-    """Let tasks take from one queue: they have one inbox, which ends when all their senders have."""
-    inbox = Inbox(
-        {number: each for task in mates if task.inbox is not None for number, each in task.inbox.channels.items()}
-    )
-    for task in mates:
-        task.inbox = inbox
-        task.mates = mates
-
-
-def _build(program: Program, site: Site, stage: Stage, index: int) -> Task:
+def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
+    """Make one task."""
     edges = program.plan.outputs[stage.id]
     chain = Chain(stage, edges, lambda spec: site.context_of(spec, index, stage.tasks))
     task = Task(stage, index, chain, {edge.id: _outlet(program, site, edge, index) for edge in edges})
@@ -105,7 +101,8 @@ def _build(program: Program, site: Site, stage: Stage, index: int) -> Task:
         if program.policy.tracked and not program.plan.leads_to_order(stage.id):
             task.source.replays = _replays(program, task.source.ledger)
     else:
-        task.inbox = _inbox(program, site, stage, index)
+        away = stage.id in site.queues and site.queues[stage.id][index] != site.slot
+        task.inbox = (_away_inbox if away else inbox_of)(program, site, stage, index)
         if stage.guarded and program.policy.tracked:
             task.guard = Guard()
     return task
@@ -121,12 +118,21 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
     target = program.plan.stages[edge.dst_stage]
     base = channel_bases(program.plan)[edge.id] + index * target.tasks
     slots = site.placement[target.id]
-    boxes = [Outbox(base + task, slots[task], task, window(program, target)) for task in range(target.tasks)]
-    router = router_for(
+    size = window(program, target)
+    boxes = [Outbox(base + task, home, task, size) for task, home in enumerate(site.queues.get(target.id, slots))]
+    router = router_of(program, site, edge, index)
+    project = edge.grouping.fn if target.head.verb == "count" else None
+    return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
+
+
+def router_of(program: Program, site: Site, edge: StageEdge, index: int) -> Router:
+    """The rule by which a task sends on an edge."""
+    target = program.plan.stages[edge.dst_stage]
+    return router_for(
         edge,
         target,
         sender=index,
-        local=[task for task, slot in enumerate(slots) if slot == site.slot],
+        local=[task for task, slot in enumerate(site.placement[target.id]) if slot == site.slot],
         tracked=program.policy.tracked,
         settings=program.settings,
         routing=program.policy.routing,
@@ -134,12 +140,19 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
         senders=program.plan.stages[edge.src_stage].tasks,
         near=site.near[edge.id][index] if edge.id in site.near else None,
         switched=bool(program.switched),
+        now_ns=site.clock.now_ns,
     )
-    project = edge.grouping.fn if target.head.verb == "count" else None
-    return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
 
 
-def _inbox(program: Program, site: Site, stage: Stage, index: int) -> Inbox:
+def _away_inbox(program: Program, site: Site, stage: Stage, index: int) -> Inbox:
+    """The inbox of a task whose queue is in another worker: that worker is the only one that sends to it."""
+    number = handout_channel(program.plan, stage, index)
+    home = site.queues[stage.id][index]
+    return Inbox({number: Channel(number, home, program.settings.inbox_tuples, at_end=True, prompt=True)})
+
+
+def inbox_of(program: Program, site: Site, stage: Stage, index: int) -> Inbox:
+    """The inbox of a task, with a channel from each task that may send to it."""
     bases = channel_bases(program.plan)
     size = window(program, stage)
     channels = {}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .acks import Acknowledger
     from .floor import Floor
+    from .mover import Mover
     from .task import Task
     from .uplink import Uplink
 
@@ -38,7 +39,11 @@ class Delivery:
         self._owed: dict[Channel, None] = {}
         self._paid_ns = 0
         self._pace_ns: int | None = None
+        #: Takes part when tasks move; set by the brain.
+        self.mover: Mover
         self.pace_credits(floor.program.policy)
+        for group in floor.groups.values():
+            group.delivery = self
 
     def pace_credits(self, policy: Policy) -> None:
         """Set how long credits for finished work gather, by who goes by them.
@@ -55,7 +60,7 @@ class Delivery:
 
     # -- in ------------------------------------------------------------------------------------------------------
 
-    def receive(self, frames: list[mail.Opened]) -> None:
+    def receive(self, frames: list[mail.Opened], slot: int) -> None:
         """Take in the frames of a message whose sender is known to be current."""
         floor = self._floor
         now_ns = floor.clock.now_ns()
@@ -65,21 +70,23 @@ class Delivery:
             elif kind == wire.ACKS:
                 self._acks.arrived(codec.decode_heads(content), now_ns)
             elif kind == wire.CREDITS:
-                self._credited(floor.outbound[channel], int.from_bytes(content, "little"))
+                self._credited(channel, *wire.CREDIT.unpack(content))
             elif kind == wire.END:
                 self._end(*floor.inbound[channel])
             elif kind == wire.RESYNC:
-                self._resync(floor.inbound[channel][1], int.from_bytes(content, "little"))
+                self._resync(channel, slot, int.from_bytes(content, "little"))
+            else:
+                self.mover.on_frame(kind, channel, content, slot)
 
     def _deliver(self, task: Task, channel: Channel, batch: Batch, now_ns: int) -> None:
         if task.closing:
             self._answer_late(task, channel, batch)
             return
         task.inbox.put(channel, batch, now_ns)  # type: ignore[union-attr]
-        if task.mates:
-            self._floor.enqueue_mates(task)
-        else:
+        if task.group is None:
             self._floor.enqueue(task)
+        else:
+            task.group.wake()
 
     def _answer_late(self, task: Task, channel: Channel, batch: Batch) -> None:
         """Answer what comes after the end of all input: sources end with all their roots complete, so it is there."""
@@ -90,10 +97,17 @@ class Delivery:
             self._acks.ack(task, batch.heads)
 
     def _end(self, task: Task, channel: Channel) -> None:
-        channel.ended = True
-        self._floor.enqueue_mates(task)
+        task.inbox.end(channel)  # type: ignore[union-attr]
+        if task.group is None:
+            self._floor.enqueue(task)
+        else:
+            task.group.wake()
 
-    def _resync(self, channel: Channel, sent: int) -> None:
+    def _resync(self, number: int, slot: int, sent: int) -> None:
+        found = self._floor.inbound.get(number)
+        if found is None or found[1].slot != slot:
+            return  # the task at one of its ends has moved since
+        channel = found[1]
         lost = sent - channel.received
         if lost > 0:
             self.lost_tuples += lost
@@ -105,16 +119,16 @@ class Delivery:
         """Tell the sender of a channel how much of it was consumed."""
         channel.reported = channel.consumed
         if channel.slot == self._floor.slot:
-            self._credited(self._floor.outbound[channel.id], channel.consumed)
+            self._credited(channel.id, channel.consumed, channel.era)
         else:
-            self._floor.post.credit(channel.slot, channel.id, channel.consumed)
+            self._floor.post.credit(channel.slot, channel.id, channel.consumed, channel.era)
 
     def finished(self, arrivals: list[Arrival]) -> None:
         """The work on these tuples is done: their senders hear of it soon, where they go by that."""
         for channel, count, _ in arrivals:
             if channel.at_end:
                 channel.consume(count)
-                if channel.slot == self._floor.slot:
+                if channel.prompt or channel.slot == self._floor.slot:
                     self.credit(channel)
                 elif self._pace_ns is not None or channel.consumed - channel.reported >= channel.credit_step:
                     self._owed[channel] = None
@@ -135,17 +149,29 @@ class Delivery:
         link_ns = None if self.uplink is None else self.uplink.wait_ns(now_ns)
         return link_ns if owed_ns is None else owed_ns if link_ns is None else min(owed_ns, link_ns)
 
-    def _credited(self, box: Outbox, consumed: int) -> None:
+    def _credited(self, number: int, consumed: int, era: int) -> None:
+        box = self._floor.outbound.get(number)
+        if box is None or box.era != era:
+            return  # of a time before the task at one of its ends moved
         box.credited(consumed)
         if box.values:
             self._floor.dirty[box] = None
 
     # -- peers come and go ---------------------------------------------------------------------------------------
 
-    def replaced(self, peer: protocol.Peer) -> None:
-        """Begin every channel with a slot anew: its old worker is gone."""
+    def replaced(self, peer: protocol.Peer, *, known: bool = False) -> None:
+        """Begin every channel with a slot anew: its old worker is gone.
+
+        A worker that was deployed with the new one for a peer has none that were begun with the old one, and may have
+        heard from the new one already: it only waits until that is open.
+        """
         floor = self._floor
+        if known:
+            floor.post.wait_for(peer.slot)
+            return
         floor.post.hold(peer.slot)
+        for group in floor.groups.values():
+            group.release(peer.slot)
         for box in floor.outbound.values():
             if box.slot == peer.slot:
                 box.reset()
@@ -160,9 +186,11 @@ class Delivery:
         floor = self._floor
         for box in floor.outbound.values():
             if box.slot == slot:
+                self.mover.say_before(box)
                 floor.post.resync(box)
                 if box.end_sent:
                     floor.post.end(box)
+                self.mover.say_again(box)
         for _, channel in floor.inbound.values():
             if channel.slot == slot:
                 self.credit(channel)
@@ -186,6 +214,9 @@ class Delivery:
 
     def _flush_box(self, box: Outbox, now_ns: int) -> None:
         floor = self._floor
+        if box.paused:
+            del floor.dirty[box]
+            return
         if box.slot == floor.slot:
             self._hand_over(box, now_ns)
         elif self.uplink is not None and self.uplink.takes(box, now_ns):

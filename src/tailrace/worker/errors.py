@@ -26,6 +26,10 @@ class FencedError(TailraceError):
     """A newer attempt has this worker's slot; the worker stopped."""
 
 
+class MoveError(TailraceError):
+    """A task cannot be moved to another worker, or was not; it goes on where it is."""
+
+
 def shown(value: Any) -> str:
     """Show a tuple, shortened; never raises, whatever the value's ``__repr__`` does."""
     try:

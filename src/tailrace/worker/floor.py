@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .build import Site, build_tasks
 from .post import PostOffice
+from .sharing import make_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tailrace.sending.outbox import Outbox
 
     from .build import Program
+    from .groups import Group
     from .task import SourceSide, Task
 
 
@@ -48,10 +50,46 @@ class Floor:
             for number, channel in task.inbox.channels.items()
         }
         self.outbound: dict[int, Outbox] = {box.channel: box for task in self.tasks for box in task.boxes}
+        #: Per stage, the tasks that take from one queue.
+        self.groups: dict[int, Group] = make_groups(self, site)
         #: Tasks that may have something to do, each once, in turn.
         self.ready: deque[Task] = deque()
         #: Outboxes that have something to send, oldest first.
         self.dirty: dict[Outbox, None] = {}
+
+    def add(self, task: Task) -> None:
+        """Take a task in that comes from another worker."""
+        self.tasks.append(task)
+        if task.source is not None:
+            self.sources.append((task, task.source))
+        if task.inbox is not None:
+            self.inbound |= {number: (task, channel) for number, channel in task.inbox.channels.items()}
+        self.outbound |= {box.channel: box for box in task.boxes}
+
+    def remove(self, task: Task) -> None:
+        """Let a task go that runs in another worker from now on."""
+        self.tasks.remove(task)
+        self.sources = [each for each in self.sources if each[0] is not task]
+        for number in task.inbox.channels if task.inbox is not None else ():
+            del self.inbound[number]
+        for box in task.boxes:
+            del self.outbound[box.channel]
+            self.dirty.pop(box, None)
+
+    def freeze(self, task: Task) -> None:
+        """Give a task no more turns: one that counts as queued is not queued again."""
+        if task.queued and task in self.ready:
+            self.ready.remove(task)
+        task.queued = True
+
+    def thaw(self, task: Task) -> None:
+        """Let a task that was frozen go on."""
+        task.queued = False
+        if task.inbox is not None and task.inbox.has_more:
+            self.enqueue(task)
+        for box in task.boxes:
+            if box.values or box.ended:
+                self.dirty[box] = None
 
     def enqueue(self, task: Task) -> None:
         """Let a task have a turn."""
@@ -59,10 +97,11 @@ class Floor:
             task.queued = True
             self.ready.append(task)
 
-    def enqueue_mates(self, task: Task) -> None:
-        """Let all tasks have a turn that take from a task's inbox."""
-        for mate in task.mates or (task,):
-            self.enqueue(mate)
+    def task_of(self, box: Outbox) -> Task:
+        """The task whose tuples an outbox holds; of what is handed out of a shared queue, one that takes from it."""
+        handing_out = [(group.mates[0], seat.box) for group in self.groups.values() for seat in group.seats]
+        sending = [(task, each) for task in self.tasks for each in task.boxes]
+        return next(task for task, each in sending + handing_out if each is box)
 
     def mark_dirty(self, task: Task) -> None:
         """Note which of a task's outboxes have something to send, and since when."""

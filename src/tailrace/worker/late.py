@@ -19,8 +19,14 @@ class LateRoots:
 
     def __init__(self, floor: Floor, settling: Settling) -> None:
         self._settling = settling
-        self._sources = [(task, side, side.replays) for task, side in floor.sources if side.replays is not None]
+        self._floor = floor
         self._outbox_tuples = floor.program.settings.outbox_tuples
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Tasks have come or gone."""
+        sources = self._floor.sources
+        self._sources = [(task, side, side.replays) for task, side in sources if side.replays is not None]
         self._next_ns = 0
         #: Whether looking cannot wait for the loop's housekeeping.
         self.pressing = any(replays.pressing for _, _, replays in self._sources)

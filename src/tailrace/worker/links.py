@@ -27,6 +27,11 @@ class LinkMeter:
         self._totals: dict[tuple[int, int], list[int]] = {}
         self._seen: dict[int, tuple[int, int]] = {}
 
+    def begin(self, tasks: Iterable[Task]) -> None:
+        """Tasks have come or gone: what those that came have sent elsewhere is not counted here."""
+        boxes = [box for task in tasks for outlet in task.outlets.values() for box in outlet.boxes]
+        self._seen = {box.channel: self._seen.get(box.channel, (box.sent_total, box.bytes_sent)) for box in boxes}
+
     def read(self, tasks: Iterable[Task], peers: Mapping[int, Peer]) -> list[list[int]]:
         """Rows of edge, kind of link, tuples, bytes."""
         here = peers[self._slot].node_name if self._slot in peers else ""

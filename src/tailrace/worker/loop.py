@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from tailrace.protocol import Deploy, PeerUp
+from tailrace.protocol import Deploy, Leave, PeerUp
 from tailrace.transport.waiting import sharpen_timers
 
 from .calls import Call, CallWatch, LoopThread
@@ -99,8 +99,10 @@ class WorkerLoop:
     def _round(self) -> bool:
         """Once around: take in, work, send, wait. False when this thread has lost the loop to another."""
         brain, board = self._brain, self._board
-        for message in board.poll():
-            brain.on_message(message)
+        if messages := board.poll():
+            for message in messages:
+                brain.on_message(message)
+            board.end_borrowing()
         if board.control_ready:
             board.control_ready = False
             self._take_orders()
@@ -132,6 +134,8 @@ class WorkerLoop:
                     self._board.introduce(peer)
             elif isinstance(message, PeerUp):
                 self._board.introduce(message.peer)
+            elif isinstance(message, Leave):
+                self._board.forget(message.slot)
 
     def _carry_out(self, work: Work) -> bool:
         task = work.task
@@ -169,6 +173,9 @@ class WorkerLoop:
             brain.on_reconnect(slot)
         self._board.reconnected.clear()
         self._board.cut_off_silent()
+        for task in brain.moved_away():
+            if (thread := self._threads.pop(task, None)) is not None:
+                thread.stop()
         while brain.control_out:
             self._control.send(brain.control_out.popleft())
         if self._control.silent_s > self._settings.lease_s:

@@ -101,6 +101,17 @@ class Given:
         self._lineages = lineages
         self._outputs = outputs
 
+    def __getstate__(self) -> tuple[array[int], list[tuple[int, list[Any], Sizes]]]:
+        """Travel with the numbers of the edges in place of this worker's ends of them; ``bind`` finds others."""
+        return self._lineages, [(outlet.edge, values, sizes) for outlet, values, sizes in self._outputs]
+
+    def __setstate__(self, state: tuple[array[int], list[Any]]) -> None:
+        self._lineages, self._outputs = state
+
+    def bind(self, outlets: dict[int, Outlet]) -> None:
+        """Give on through these, after a journey."""
+        self._outputs = [(outlets[edge], values, sizes) for edge, values, sizes in self._outputs]  # type: ignore[index]
+
     def index_of(self, lineage: int) -> int:
         """Where a bundle stands in the batch."""
         return self._lineages.index(lineage)

@@ -62,9 +62,17 @@ class PostOffice:
         self._frames.pop(slot, None)
         self._stuck.pop(slot, None)
 
+    def wait_for(self, slot: int) -> None:
+        """Send nothing to a slot's worker until it is open; what was filed for it stays."""
+        self._held.add(slot)
+
     def release(self, slot: int) -> None:
         """The slot's new worker is open."""
         self._held.discard(slot)
+
+    def holds(self, slot: int) -> bool:
+        """Whether the slot's worker is being replaced."""
+        return slot in self._held
 
     def accepts(self, slot: int) -> bool:
         """Whether data for the slot may be taken out of its outbox."""
@@ -83,9 +91,13 @@ class PostOffice:
         else:
             waiting.extend(heads)
 
-    def credit(self, slot: int, channel: int, consumed: int) -> None:
-        """Tell a sender how many tuples of its channel were consumed in all."""
-        self._frame(slot, wire.CREDITS, channel, 0, consumed.to_bytes(8, "little"))
+    def credit(self, slot: int, channel: int, consumed: int, era: int = 0) -> None:
+        """Tell a sender how many tuples of its channel were consumed in all, in this era of the channel."""
+        self._frame(slot, wire.CREDITS, channel, 0, wire.CREDIT.pack(consumed, era))
+
+    def record(self, slot: int, kind: int, channel: int, payload: bytes) -> None:
+        """Send a control record behind all that was sent to the slot before."""
+        self._frame(slot, kind, channel, 0, payload)
 
     def data(self, box: Outbox) -> None:
         """Send what an outbox holds, as far as its receiver has room."""
@@ -100,20 +112,21 @@ class PostOffice:
 
     def some(self, box: Outbox, values_max: int) -> int:
         """Send a few tuples of an outbox, whole bundles and at least one; gives the bytes that takes."""
-        size = 0
         batch = box.take(values_max)
-        for frame in self._encode(box.channel, box.serial, batch):
-            size += len(frame)
-            self._add(box.slot, frame)
+        first = box.slot not in self._frames
+        message = mail.frame_of(box.channel, box.serial, batch, self._head if first else b"")
+        size = len(message) - len(self._head) if first else len(message)
+        if size + wire.MESSAGE_HEAD_BYTES > self._message_bytes_max:
+            size = self._send_in_parts(box, batch, size)
+        elif first:
+            self._begin(box.slot, message)
+        else:
+            self._add(box.slot, message)
         box.bytes_sent += size
         return size
 
-    def _encode(self, channel: int, serial: int, batch: Batch) -> list[bytes]:
-        """Frame a batch, in parts where it would be too long for one message."""
-        frame = mail.frame_of(channel, serial, batch)
-        found = len(frame) + wire.MESSAGE_HEAD_BYTES
-        if found <= self._message_bytes_max:
-            return [frame]
+    def _send_in_parts(self, box: Outbox, batch: Batch, found: int) -> int:
+        """Halve a batch that would be too long for one message until its parts are not; gives their bytes."""
         first, rest = batch.split(max(1, len(batch) // 2))
         if rest is None:
             raise wire.WireError(
@@ -121,7 +134,15 @@ class PostOffice:
                 f"in {len(batch)} value(s).",
                 "Raise the setting frame_bytes_max, or emit less per tuple.",
             )
-        return self._encode(channel, serial, first) + self._encode(channel, serial, rest)
+        size = 0
+        for part in (first, rest):
+            frame = mail.frame_of(box.channel, box.serial, part)
+            if len(frame) + wire.MESSAGE_HEAD_BYTES > self._message_bytes_max:
+                size += self._send_in_parts(box, part, len(frame))
+            else:
+                self._add(box.slot, frame)
+                size += len(frame)
+        return size
 
     def end(self, box: Outbox) -> None:
         """Say that nothing more comes on a channel."""
@@ -138,16 +159,16 @@ class PostOffice:
     def _add(self, slot: int, frame: bytes) -> None:
         """Put a frame into the message that grows for a peer, or begin another one."""
         messages = self._frames.get(slot)
-        size = len(frame)
-        if messages is None:
-            self._frames[slot] = [[self._head, frame]]
-            self._growing_bytes[slot] = wire.MESSAGE_HEAD_BYTES + size
-        elif self._growing_bytes[slot] + size > self._message_bytes_aim:
-            messages.append([self._head, frame])
-            self._growing_bytes[slot] = wire.MESSAGE_HEAD_BYTES + size
+        if messages is None or self._growing_bytes[slot] + len(frame) > self._message_bytes_aim:
+            self._begin(slot, self._head, frame)
         else:
             messages[-1].append(frame)
-            self._growing_bytes[slot] += size
+            self._growing_bytes[slot] += len(frame)
+
+    def _begin(self, slot: int, *parts: bytes) -> None:
+        """Begin a message to a peer."""
+        self._frames.setdefault(slot, []).append(list(parts))
+        self._growing_bytes[slot] = sum(map(len, parts))
 
     def _frame_acks(self) -> None:
         step = ACKS_PER_FRAME_MAX * HEAD_PLACES

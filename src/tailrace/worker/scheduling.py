@@ -32,7 +32,7 @@ class Scheduler:
         self._acks = acks
         self._delivery = delivery
         self._settling = settling
-        self._ticking = [task for task in floor.tasks if task.next_tick_ns is not None]
+        self.refresh()
         self._source_first = False
         settings = floor.program.settings
         self._slice_ns = settings.slice_us * 1000
@@ -51,6 +51,10 @@ class Scheduler:
         if self._source_first:
             return self._source_work() or self._task_work()
         return self._task_work() or self._source_work()
+
+    def refresh(self) -> None:
+        """Tasks have come or gone."""
+        self._ticking = [task for task in self._floor.tasks if task.chain.tick_every_s is not None]
 
     def again(self, task: Task) -> None:
         """A piece of a task's work came back: what it gave is to be sent, and it may have more to do."""
@@ -105,7 +109,7 @@ class Scheduler:
 
     def _source_work(self) -> Work | None:
         for task, source in self._floor.sources:
-            if task.closed or task.in_flight:
+            if task.closed or task.in_flight or source.paused:
                 continue
             if source.exhausted:
                 if not len(source.ledger) and not task.closing:
@@ -148,7 +152,7 @@ class Scheduler:
         if sends_ns is not None:
             until_us = min(until_us, sends_ns // 1000)
         for task, source in self._floor.sources:
-            if task.closed or source.exhausted or task.in_flight:
+            if task.closed or source.exhausted or task.in_flight or source.paused:
                 continue
             if len(source.ledger) >= self._max_pending or task.held_back(self._outbox_tuples):
                 held_back = True

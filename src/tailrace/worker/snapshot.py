@@ -59,7 +59,7 @@ def _task(task: Task) -> dict[str, Any]:
         "skipped": task.chain.skipped,
     }
     if task.inbox is not None:
-        shown = task.inbox.tuples if not task.mates or task is task.mates[0] else 0  # a shared one is told of once
+        shown = task.inbox.tuples if task.group is None or task is task.group.mates[0] else 0  # a shared one, once
         row |= {"inbox": shown, "inbox_most": task.inbox.tuples_most, "waited_ns": task.waited_ns}
         row["latency"] = task.latencies.as_dict()
         task.latencies = Histogram()

@@ -10,22 +10,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tailrace.receiving.inbox import Inbox
 from tailrace.receiving.shared import shares
 from tailrace.routing import free_rule, is_free
 
-from .build import share
+from .sharing import share, unshare
 
 if TYPE_CHECKING:
     from tailrace import protocol
-    from tailrace.batch import Batch
     from tailrace.config import Policy
-    from tailrace.receiving.inbox import Channel
 
     from .delivery import Delivery
     from .floor import Floor
     from .late import LateRoots
-    from .task import Task
 
 
 class Switching:
@@ -54,6 +50,13 @@ class Switching:
         if before.inbox != self.policy.inbox:
             self._switch_inboxes()
 
+    def refresh(self) -> None:
+        """Tasks have come from other workers: they go by the present choice too."""
+        if self._epoch:
+            self._switch_rules()
+            if "replay" in self._switched:
+                self._late.press(on=self.policy.replay == "adaptive")
+
     def _switch_rules(self) -> None:
         """Give every free edge its new rule, which takes over what is under way."""
         plan = self._floor.program.plan
@@ -78,39 +81,7 @@ class Switching:
     def _switch_inboxes(self) -> None:
         plan = self._floor.program.plan
         for stage in plan.stages:
-            mates = [task for task in self._floor.tasks if task.stage.id == stage.id]
-            # One that has seen the end of its input takes no more, neither from its own inbox nor from another's.
-            if len(mates) < 2 or any(task.closing for task in mates):  # noqa: PLR2004 - it takes two to share
-                continue
-            wanted = shares(stage, plan.inputs[stage.id], self.policy.inbox, self.policy.sharing)
-            if wanted and not mates[0].mates:
-                pool(mates)
-            elif not wanted and mates[0].mates:
-                part(mates, {number: task for number, (task, _) in self._floor.inbound.items()})
-            for task in mates:
-                self._floor.enqueue(task)
-
-
-def pool(mates: list[Task]) -> None:
-    """Let tasks take from one inbox, oldest first."""
-    waiting = [item for task in mates if task.inbox is not None for item in task.inbox.waiting]
-    share(mates)
-    _refill(mates[0].inbox, sorted(waiting, key=lambda item: item[2]))
-
-
-def part(mates: list[Task], owner_of: dict[int, Task]) -> None:
-    """Give every task its own inbox again, with what was sent to it."""
-    shared = mates[0].inbox
-    if shared is None:
-        return
-    for task in mates:
-        task.mates = []
-        task.inbox = Inbox({number: each for number, each in shared.channels.items() if owner_of[number] is task})
-        _refill(task.inbox, [item for item in shared.waiting if owner_of[item[0].id] is task])
-
-
-def _refill(inbox: Inbox | None, waiting: list[tuple[Channel, Batch, int]]) -> None:
-    """Put batches into a new inbox that were received already."""
-    if inbox is not None:
-        inbox.waiting.extend(waiting)
-        inbox.tuples = inbox.tuples_most = sum(len(batch.values) for _, batch, _ in waiting)
+            if shares(stage, plan.inputs[stage.id], self.policy.inbox, self.policy.sharing):
+                share(self._floor, stage.id, self._delivery)
+            else:
+                unshare(self._floor, stage.id)

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from tailrace.clock import Clock
     from tailrace.connect.base import Reader
     from tailrace.receiving.inbox import Arrival, Inbox
+    from tailrace.receiving.shared_inbox import SharedInbox
     from tailrace.topology.plan import Stage
 
     from .chain import Chain, Outputs
+    from .groups import Group
     from .outlet import Outlet, Output
 
 Mode = Literal["inline", "thread", "async"]
@@ -45,9 +47,9 @@ class Task:
         self.chain = chain
         self.outlets = outlets
         self.boxes = [box for outlet in outlets.values() for box in outlet.boxes]
-        self.inbox: Inbox | None = None
-        #: The tasks that take from the same inbox; empty where this one has its own.
-        self.mates: list[Task] = []
+        self.inbox: Inbox | SharedInbox | None = None
+        #: Those that take from the same inbox; None where this task has its own.
+        self.group: Group | None = None
         self.guard: Guard | None = None
         self.source: SourceSide | None = None
         self.mode: Mode = "async" if stage.is_async else "thread" if stage.head.blocking else "inline"
@@ -79,7 +81,7 @@ class Task:
         if self.mode == "async":
             return self.stage.head.concurrency
         # What waits in front of a busy thread is out of its mates' reach.
-        return THREAD_PIECES_MAX if self.mode == "thread" and not self.mates else 1
+        return THREAD_PIECES_MAX if self.mode == "thread" and self.group is None else 1
 
     def values_per_turn(self, slice_ns: int) -> int:
         """How many values one turn should take, from one upwards as their cost becomes known.
@@ -151,6 +153,8 @@ class SourceSide:
         self.latencies = Histogram()
         self.read = 0
         self.draining = False
+        #: Whether nothing is read because the task is being moved.
+        self.paused = False
         #: Which roots are sent again for being late; those of a lost worker always are.
         self.replays: Replays | None = None
         #: When some partition may have something, as found when none had.

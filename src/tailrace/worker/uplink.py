@@ -88,10 +88,15 @@ class Uplink:
         self._next_ns = self._shut_out_ns = None
         if near != self._near:
             self._near = near
-            for queue in self._queues.values():
-                self._floor.dirty.update(dict.fromkeys(queue.boxes))
-            self._queues.clear()
-            self._queue_of.clear()
+            self.restart()
+
+    def restart(self) -> None:
+        """Tasks move: let go of all queues; outboxes that may still send come back with the next flush."""
+        for queue in self._queues.values():
+            self._floor.dirty.update(dict.fromkeys(queue.boxes))
+        self._queues.clear()
+        self._queue_of.clear()
+        self._next_ns = None
 
     # -- in ------------------------------------------------------------------------------------------------------
 
@@ -106,7 +111,7 @@ class Uplink:
         return True
 
     def _enter(self, box: Outbox) -> Queue:
-        task = next(task for task in self._floor.tasks if box in task.boxes)
+        task = self._floor.task_of(box)
         number = self._bases[task.stage.id] + task.index
         queue = self._queues.get(number)
         if queue is None:
@@ -131,14 +136,15 @@ class Uplink:
         try:
             self._shut_out_ns = None
             for queue in waiting:
-                self._send_granted(queue, now_ns)
+                if queue.changed or now_ns >= queue.due_ns or self._board.granted(queue.number):
+                    self._send_granted(queue, now_ns)
             free_ns = self._grant(now_ns)
             for queue in waiting:
                 if self._board.granted(queue.number):
                     self._send_granted(queue, now_ns)
         finally:
             self._board.unlock()
-        if any(queue.tuples for queue in waiting):
+        if any(queue.shown_tuples for queue in waiting):  # the rest waits for its receivers, not for the link
             self._next_ns = max(now_ns + _LOOK_NS, min(free_ns, now_ns + self._settings.tau_ns))
 
     def wait_ns(self, now_ns: int) -> int | None:
@@ -186,7 +192,7 @@ class Uplink:
         heads = queue.heads(floor.post)
         unpaid_bytes = -granted * queue.shown_bytes
         while granted > 0 and heads:
-            head = min(heads, key=_order)
+            head = min(heads.values(), key=_order)
             box, before = head.box, head.box.sent_total
             size = floor.post.some(box, min(granted, head.tuples, box.room, self._batch_max))
             tuples = box.sent_total - before
@@ -195,12 +201,16 @@ class Uplink:
             queue.took(box, tuples, size)
             if box.ended and not box.values:
                 floor.dirty[box] = None  # its end of stream may follow
-            heads = queue.heads(floor.post)
+            if (following := queue.head(box, floor.post)) is not None:
+                heads[box] = following
+            else:
+                del heads[box]
         if unpaid_bytes:  # sizes differ, bundles go whole, a grant may find its receiver full
             self._board.delay(int(unpaid_bytes * self._ns_per_byte))
-        since_ns = min([head.since_ns for head in heads], default=now_ns)
-        first = sum([head.tuples for head in heads if head.since_ns == since_ns])
-        tuples, each = queue.waiting(heads), queue.show_bytes()
+        since_ns = min([head.since_ns for head in heads.values()], default=now_ns)
+        first = sum([head.tuples for head in heads.values() if head.since_ns == since_ns])
+        tuples, each = queue.show(heads)
+        queue.due_ns = now_ns + self._settings.tau_ns // 2
         self._board.show(
             Entry(queue.number, queue.operator, -1, tuples, tuples * each, since_ns, now_ns, queue.alone, first)
         )

@@ -38,30 +38,39 @@ class Queue:
         self.tuples = 0
         #: Most tuples that waited since the last report.
         self.most = 0
-        #: What a tuple takes on the link, as the board was told last.
+        #: Whether the board is behind, and when it has to be told in any case.
+        self.changed = True
+        self.due_ns = 0
+        #: How many tuples might be sent and what one takes on the link, as the board was told last.
+        self.shown_tuples = 0
         self.shown_bytes = FIRST_GUESS_BYTES
         self._tuple_bytes = float(FIRST_GUESS_BYTES)
-        #: Per outbox how many tuples came together and when, oldest first.
+        #: Per outbox how many tuples it has here in all, and how many came together and when, oldest first.
+        self._known: dict[Outbox, int] = {}
         self._filed: dict[Outbox, deque[list[int]]] = {}
 
     def file(self, box: Outbox, now_ns: int) -> None:
-        """Note what has come into an outbox since it was last looked at."""
-        filed = self._filed.setdefault(box, deque())
-        known = sum([count for count, _ in filed])
-        if len(box.values) < known:  # what waited went another way
+        """Note what has come into an outbox, or that it may have room, since it was last looked at."""
+        self.changed = True
+        held = len(box.values)
+        known = self._known.get(box, 0)
+        if held < known:  # what waited went another way
             self.tuples -= known
-            filed.clear()
             known = 0
-        if fresh := len(box.values) - known:
-            filed.append([fresh, now_ns])
-            self.tuples += fresh
+        if not known:
+            self._filed[box] = deque()
+        if held > known:
+            self._filed[box].append([held - known, now_ns])
+            self._known[box] = held
+            self.tuples += held - known
             self.most = max(self.most, self.tuples)
 
     def took(self, box: Outbox, tuples: int, size: int) -> None:
         """Note what was sent of an outbox, in so many bytes; whole bundles, and those came together."""
         self._tuple_bytes += _WEIGHT * (size / tuples - self._tuple_bytes)
-        filed = self._filed[box]
         self.tuples -= tuples
+        self._known[box] -= tuples
+        filed = self._filed[box]
         while tuples:
             part = min(tuples, filed[0][0])
             tuples -= part
@@ -69,26 +78,25 @@ class Queue:
             if not filed[0][0]:
                 filed.popleft()
         if not filed:
-            del self._filed[box]
+            del self._filed[box], self._known[box]
 
-    def show_bytes(self) -> int:
-        """What a tuple takes on the link, by those that were sent; the board is told now."""
-        self.shown_bytes = max(1, round(self._tuple_bytes))
-        return self.shown_bytes
+    def head(self, box: Outbox, post: PostOffice) -> Head | None:
+        """The oldest tuples of an outbox, if there are any and they may be sent now."""
+        filed = self._filed.get(box)
+        if not filed or box.room <= 0 or not post.accepts(box.slot):
+            return None
+        return Head(filed[0][1], filed[0][0], box)
 
-    def heads(self, post: PostOffice) -> list[Head]:
+    def heads(self, post: PostOffice) -> dict[Outbox, Head]:
         """The oldest tuples of every outbox that may send now."""
-        return [
-            Head(filed[0][1], filed[0][0], box)
-            for box, filed in self._filed.items()
-            if filed and box.room > 0 and post.accepts(box.slot)
-        ]
+        return {box: head for box in self._filed if (head := self.head(box, post)) is not None}
 
-    def waiting(self, heads: list[Head]) -> int:
-        """How many tuples wait in the outboxes that may send."""
-        if len(heads) == len(self._filed):
-            return self.tuples
-        return sum([count for head in heads for count, _ in self._filed[head.box]])
+    def show(self, heads: dict[Outbox, Head]) -> tuple[int, int]:
+        """How many tuples wait in the outboxes that may send, and what one takes, by those sent; the board is told."""
+        self.changed = False
+        self.shown_tuples = self.tuples if len(heads) == len(self._filed) else sum([self._known[box] for box in heads])
+        self.shown_bytes = max(1, round(self._tuple_bytes))
+        return self.shown_tuples, self.shown_bytes
 
     @property
     def boxes(self) -> list[Outbox]:

@@ -84,3 +84,13 @@ def test_rows_carry_the_bars_and_the_papers_figures():
     assert (rows["max_backlog"]["ok"], rows["max_backlog"]["bar"]) == (True, 0.65)
     assert (rows["mean_ms"]["ok"], rows["mean_ms"]["paper"]) == (True, "0.21 of Storm")
     assert rows["slowest_task_p99_ms"]["bar"] is None
+
+
+def test_a_machine_that_cannot_keep_up_makes_a_case_void():
+    values = {"lbf": [9.9, 9.8], "fifo": [9.0, 10.0]}
+    measured = {name: hone.Measured({"throughput": each}) for name, each in values.items()}
+    load = Load(per_s=2.0, words_max=9)
+    assert hone.carried("shuffle", measured, load)["ok"] is False
+    measured["fifo"].values["throughput"] = [9.9, 10.0]
+    row = hone.carried("shuffle", measured, load)
+    assert (row["value"], row["ok"]) == (pytest.approx(0.98), True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import partial
 
 import pytest
 
 from tailrace.bench.tails import auto, balance, sharedqueue, timeout
 from tailrace.bench.tails.arms import Measured, tail_rows
+from tailrace.bench.tails.erlang import percentiles_ms
 from tailrace.bench.tails.flows import Poisson, Service
 from tailrace.clock import FakeClock
 from tailrace.config import Policy, Settings
@@ -67,6 +69,13 @@ def test_every_scenario_of_auto_leaves_something_to_choose(case):
         pilot = Autopilot(program_of(flow, Policy.auto(), Settings()))
     assert pilot.policy.techniques == {"balancing", "shared_queue", "timeout"}
     assert set(auto.QUICK_CASES) <= set(auto.CASES)
+
+
+def test_erlang_is_exact_for_one_queue_and_shorter_for_four_servers():
+    alone, together = (percentiles_ms("micro", servers, 70.0, 90.0) for servers in (1, 4))
+    assert alone[0.9] == pytest.approx(math.log(10) / 20 * 1000, rel=0.03)
+    assert alone[0.99] == pytest.approx(math.log(100) / 20 * 1000, rel=0.05)
+    assert all(together[share] < 0.4 * alone[share] for share in alone)
 
 
 def test_a_filter_keeps_the_same_four_in_five_each_time():

@@ -12,7 +12,7 @@ import tailrace as tr
 from tailrace.bench.errors import UnknownBenchError
 from tailrace.bench.pace import Pace
 from tailrace.bench.peers.panel import Panel
-from tailrace.bench.topologies import run
+from tailrace.bench.topologies import run, together
 from tailrace.bench.topologies.arms import Measured, run_case
 from tailrace.bench.topologies.cases import CASES, LOCAL, PLAIN, STROMAX, TCP, TURBOSTREAM, Times
 from tailrace.bench.topologies.flows import Classifier, Clockings, apply_rules, clean, join_scores, sensitize
@@ -107,3 +107,18 @@ def test_a_case_runs_on_nodes_apart():
     assert plain.sink_ms[0] > 0.25  # half of the tuples took 0.5 ms more
     assert measured[TURBOSTREAM].progress["read"] == plain.progress["read"]
     assert all(row["ok"] is not False for row in byte_rows(case, measured))
+
+
+def test_three_topologies_are_rebalanced_as_one_and_drawn(tmp_path):
+    times = together.Times(apart_s=0.1, before_s=0.6, settle_s=0.1, after_s=0.6)
+    with Pace(Console(file=io.StringIO()), 1.0) as pace:
+        rows, notes = together.rows(times, pace, tmp_path)
+    found = {(row["case"], row["metric"]): row for row in rows}
+    assert set(found) == {
+        *((f"together,{name}", "tpt_ms") for name in ("WC", "TT", "TSSA")),
+        ("together", "tasks_moved"),
+    }
+    assert found["together", "tasks_moved"]["value"] > 0
+    assert all(row["value"] > 0 for row in rows)
+    assert {file.name for file in tmp_path.iterdir()} == {"topologies-together.svg", "topologies-together.png"}
+    assert len(notes) == 3

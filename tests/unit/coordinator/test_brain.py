@@ -229,12 +229,12 @@ def test_two_lost_at_once_learn_of_each_other_and_nobody_sends_before_a_resume(o
     assert office.names(two) == ["Welcome", "Deploy"]
     three = office.join(2)  # while the other is still opening
     (order,) = office.taken(two)
-    assert (type(order), order.peer.slot, order.peer.attempt) == (protocol.PeerUp, 2, 2)
-    office.say(first, protocol.PeerSeen(2, 2))
+    assert (type(order), order.peer.slot, order.peer.attempt) == (protocol.PeerUp, 2, 3)
+    office.say(first, protocol.PeerSeen(2, 3))
     assert office.names(three) == ["Welcome"]
-    office.say(two, protocol.PeerSeen(2, 2))
+    office.say(two, protocol.PeerSeen(2, 3))
     deploy, held = office.taken(three)
-    assert {peer.slot: peer.attempt for peer in deploy.peers} == {0: 1, 1: 2, 2: 2}
+    assert {peer.slot: peer.attempt for peer in deploy.peers} == {0: 1, 1: 2, 2: 3}
     assert (type(held), held.peer.slot, held.peer.attempt) == (protocol.PeerUp, 1, 2)
     office.say(three, protocol.Deployed())
     assert office.taken(two) == [protocol.Resume(2)]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from tests.queries import until
 
 import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.deployment import place_tasks
 from tailrace.coordinator.graphs import assignment_of, task_graph
+from tailrace.coordinator.query import Query
 from tailrace.coordinator.together import Registry, Running, busy_by_host, moves_together
 from tailrace.placement import Snapshot
 from tailrace.placement.accounting import traffic_of
 from tailrace.placement.snapshot import measured
 from tailrace.testing import InProcess
+from tailrace.testing.processes import ProcessHost
 from tailrace.topology.plan import make_plan
 from tailrace.worker.build import Program
 
@@ -89,8 +94,8 @@ def test_queries_know_those_of_their_session_that_run():
         tr.sinks.discard(), tasks=2
     )
     with InProcess(flow, workers=2, settings=Settings(progress_s=0.1)) as query:
-        registry.enter("session", "live", query.brain)
-        registry.enter("", "alone", query.brain)
+        registry.enter("session", "live", query)
+        registry.enter("", "alone", query)
         query.advance(0.5)
         found = registry.running("session")
         assert [each.id for each in found] == ["live"]
@@ -101,3 +106,42 @@ def test_queries_know_those_of_their_session_that_run():
         assert registry.running("session") == []  # it has ended, though it has not left
     registry.leave("session", "live")
     assert registry.running("session") == []
+
+
+def test_sources_that_cannot_be_opened_elsewhere_and_shared_tasks_stay():
+    scattered = [[0, 1, 0, 1]] * 4
+    program = program_of()
+    fixed = replace(program, policy=Policy(inbox="shared"))
+    program.plan.stages[0].head.fn.movable = False
+    for each, stages in ((program, {1, 2, 3}), (fixed, {3})):
+        queries = [running("first", each, scattered), running("second", each, scattered)]
+        wanted = moves_together(queries, "turbostream")
+        assert {stage for moves in wanted.values() for stage, _, _ in moves} <= stages
+        assert any(wanted.values())
+
+
+def test_three_queries_started_one_after_another_are_placed_as_one_graph():
+    """On processes: each is dealt out over both nodes at first; together they cross less, and nothing is lost."""
+    flows, outs = [], []
+    for name in ("first", "second", "third"):
+        flow, out = tr.Topology(name), tr.sinks.collect()
+        source = flow.source(tr.sources.rate(400.0, partitions=2), tasks=2, name="source")
+        source.shuffle().map(str, tasks=2, name="text").shuffle().sink(out, tasks=2, name="end")
+        flows.append(flow)
+        outs.append(out)
+    queries = []
+    for flow in flows:
+        host = ProcessHost(2, hosts=["127.0.1.1", "127.0.1.2"], link_delay_ms=0.5, session="together")
+        queries.append(Query(flow, host, Policy(), Settings(progress_s=0.2)).start())
+    until(lambda: all(query.lastProgress for query in queries), "progress")
+    moved = queries[0].rebalance_session("turbostream")
+    assert moved
+    assert all(plan["state"] == "done" for plans in moved.values() for plan in plans)
+    placed = [query._brain.placement for query in queries]
+    assert any(len({slot for row in each for slot in row}) == 1 for each in placed)  # one has a node to itself
+    for query, out in zip(queries, outs, strict=True):
+        query.stop()
+        for partition in range(2):
+            numbers = sorted(number for number in map(int, out.values) if number % 2 == partition)
+            assert numbers == list(range(partition, partition + 2 * len(numbers), 2))
+    assert queries[0].rebalance_session() == {}  # nobody is left

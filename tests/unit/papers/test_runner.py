@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from dataclasses import dataclass
 
@@ -11,7 +13,7 @@ import pytest
 from tailrace.bench import machine
 from tailrace.papers import runner
 from tailrace.papers.jobs import Job
-from tailrace.papers.runner import run_all, taken_over
+from tailrace.papers.runner import polite_end, run_all, taken_over
 from tailrace.papers.store import Store, source_digest
 
 
@@ -96,6 +98,21 @@ def test_a_job_that_hangs_is_ended(tmp_path, marks, monkeypatch):
     monkeypatch.setattr(runner, "LIMIT_FACTOR", 0.5)
     job = scripted(marks, "time.sleep(600)")
     assert "was ended" in run([job], tmp_path)[job].reason
+
+
+def test_a_polite_end_ends_the_job_at_hand_too(tmp_path, marks):
+    pids = tmp_path / "pids"
+    job = scripted(marks, f"import os; open({str(pids)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
+
+    def terminate(*_):
+        if pids.exists() and pids.read_text():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(SystemExit) as left, polite_end():
+        run([job], tmp_path, tell=terminate)
+    assert left.value.code == runner.EXIT_TERMINATED
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pids.read_text()), 0)
 
 
 def test_a_bench_that_is_not_there_is_not_run(tmp_path):

@@ -18,6 +18,7 @@ import tailrace as tr
 from tailrace.batch import root_id
 from tailrace.config import Settings
 from tailrace.routing import router_for
+from tailrace.routing.at_random import AtRandom
 from tailrace.routing.by_root import ByRoot
 from tailrace.routing.fields import CACHED_KEYS_MAX, Fields, stable_hash
 from tailrace.routing.fixed import All, Custom, Direct, RouteError
@@ -131,6 +132,15 @@ def test_shuffle_deals_in_turn_over_batches(sizes, tasks, start):
 
 def test_shuffle_over_some_tasks_only():
     assert list(Shuffle([2, 5], 1).choose([None] * 3, NO_ROOTS)) == [5, 2, 5]
+
+
+def test_at_random_every_task_gets_about_as_much_and_a_bundle_stays_together():
+    router = AtRandom(4, sender=1)
+    dests = router.choose([None] * 4000, NO_ROOTS)
+    assert dests != AtRandom(4, sender=2).choose([None] * 4000, NO_ROOTS)
+    assert all(900 < count < 1100 for count in Counter(dests).values())
+    dests = router.choose([None] * 6, batch_of([None] * 6, [3, 3], [1, 2], [1, 1], [1, 2]))
+    assert len(set(dests[:3])) == len(set(dests[3:])) == 1
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 500)), min_size=1, max_size=10), st.integers(1, 7))

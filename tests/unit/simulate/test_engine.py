@@ -46,19 +46,10 @@ def test_erlang_c_by_hand():
 
 @pytest.mark.parametrize(("servers", "use"), [(1, 0.4), (2, 0.6), (4, 0.7)])
 def test_mean_waits_are_those_of_erlang_c(servers, use):
-    """Runs of make test are short, so three standard errors are allowed for; the soak test asks for 2 %."""
+    """Runs are short, so three standard errors are allowed for; test_erlang.py asks for 2 %, from 1 to 20 servers."""
     error, spread = error_of(servers, use, 20_000, runs=5)
     assert abs(error) <= max(0.02, 3 * spread)
     assert spread < 0.05
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("servers", [1, 2, 5, 10, 20])
-@pytest.mark.parametrize("use", [0.5, 0.8, 0.95])
-def test_mean_waits_are_within_two_percent_of_erlang_c(servers, use):
-    error, spread = error_of(servers, use, 300_000, runs=12)
-    assert abs(error) <= (0.02 if use <= 0.8 else 3 * spread)
 
 
 def test_one_queue_beats_several_and_fixed_service_beats_exponential():

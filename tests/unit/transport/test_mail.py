@@ -30,7 +30,9 @@ def columns(batch):
 def test_a_frame_is_what_codec_and_wire_make_of_the_batch(values, tracked, serial):
     batch = batches(values, tracked)
     payload = codec.encode_batch(batch)
-    assert mail.frame_of(7, serial, batch) == wire.frame_head(wire.DATA, 7, serial, len(payload)) + payload
+    frame = wire.frame_head(wire.DATA, 7, serial, len(payload)) + payload
+    assert mail.frame_of(7, serial, batch) == frame
+    assert mail.frame_of(7, serial, batch, HEAD) == HEAD + frame
 
 
 @pytest.mark.parametrize("opened", [mail.opened, mail.opened_py])

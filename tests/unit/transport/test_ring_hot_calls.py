@@ -135,6 +135,16 @@ def test_more_records_than_can_be_lent_are_copied(roomy):
     assert sum(isinstance(payload, memoryview) for payload in got) == 64
 
 
+def test_what_was_lent_can_be_freed_before_the_next_call(ends):
+    inbox, outlet = ends
+    outlet.send(1, os.urandom(LARGE))
+    lent = inbox.borrow()
+    assert inbox.ring.pending_records == 1
+    inbox.ring.end_borrowing()
+    assert inbox.ring.pending_records == 0
+    del lent
+
+
 def test_lent_bytes_outlive_the_close_of_their_ring(ends):
     inbox, outlet = ends
     payload = os.urandom(LARGE)

@@ -21,7 +21,7 @@ ACK_PACE_NS = Settings().ack_pace_us * 1000
 class Mesh:
     """``placement`` gives, per stage and task, the slot; messages wait in ``mail[from, to]`` until delivered."""
 
-    def __init__(self, flow, placement, *, policy=None, settings=None, room=1000):
+    def __init__(self, flow, placement, *, policy=None, settings=None, room=1000, queues=None):
         self.clock = FakeClock(1)
         self.room = room
         self.mail = {}
@@ -30,6 +30,7 @@ class Mesh:
         program = program_of(flow, policy, settings or Settings())
         self.plan = program.plan
         self.placement = placement
+        self.queues = queues or {}
         self.program = codec.dumps_by_value(program)
         self.slots = sorted({slot for row in placement for slot in row})
         self.attempts = dict.fromkeys(self.slots, 1)
@@ -53,7 +54,9 @@ class Mesh:
         brain = WorkerBrain(slot, self.attempts[slot], self.clock, send, context)
         partitions = [[*row, (marks or {}).get(row[0], 0)] for row in deal_partitions(self.plan)]
         peers = [self.peer(each) for each in self.slots]
-        brain.on_control(protocol.Deploy("query", self.program, self.placement, peers, partitions, marks or {}))
+        brain.on_control(
+            protocol.Deploy("query", self.program, self.placement, peers, partitions, marks or {}, queues=self.queues)
+        )
         self.brains[slot] = brain
         assert isinstance(brain.control_out.popleft(), protocol.Deployed)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.heads import batch_of
+from tests.unit.worker.mesh import Mesh
+from tests.unit.worker.rig import Kept
 
 import tailrace as tr
 from tailrace import testing
 from tailrace.batch import root_id
+from tailrace.config import Settings
+from tailrace.connect.base import NO_RECORDS, Reader, Records, Source
 
 
 def test_duplicates_in_front_are_passed_over_to_find_what_is_new():
@@ -27,3 +32,54 @@ def test_duplicates_in_front_are_passed_over_to_find_what_is_new():
     assert work is not None
     assert work.batch.values == [12345]
     assert task.guard.dropped == 3
+
+
+class Paced(Source):
+    """One record, then nothing for so many seconds."""
+
+    label = "paced"
+    bounded = False
+
+    def __init__(self, wait_s):
+        self.wait_s = wait_s
+
+    def partitions(self):
+        return ["only"]
+
+    def open(self, partition, offset, clock):
+        del partition, offset, clock
+        return PacedReader(self.wait_s)
+
+
+class PacedReader(Reader):
+    finished = False
+
+    def __init__(self, wait_s):
+        self._left, self._wait_s = 1, wait_s
+
+    def wait_s(self):
+        return 0.0 if self._left else self._wait_s
+
+    def read(self, max_records):
+        del max_records
+        if not self._left:
+            return NO_RECORDS
+        self._left = 0
+        return Records(range(1), ["a"])
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "max_pending", "patient"),
+    [(0.001, 10, True), (0.05, 10, False), (0.001, 1, False)],
+    ids=["wakes soon", "sleeps long", "needs the ack"],
+)
+def test_acks_may_wait_for_a_worker_that_wakes_soon_and_needs_none(wait_s, max_pending, patient):
+    flow = tr.Topology("paced")
+    flow.source(Paced(wait_s)).shuffle().sink(Kept("paced"))
+    mesh = Mesh(flow, [[0], [1]], settings=Settings(max_pending=max_pending))
+    mesh.turn(0)
+    assert mesh.brains[0].next_work() is None
+    wait_us = mesh.brains[0].wait_us()
+    assert mesh.brains[0].patient is patient
+    if max_pending > 1:
+        assert wait_us == pytest.approx(wait_s * 1e6, abs=1)

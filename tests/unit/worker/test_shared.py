@@ -74,7 +74,7 @@ def test_operators_with_keys_and_sinks_keep_their_own_queues():
         TestSink(), tasks=2, name="out"
     )
     with InProcess(flow, policy=Policy(inbox="shared")) as query:
-        assert not any(task.mates for cell in query._cells.values() for task in cell.brain.tasks)
+        assert not any(task.group for cell in query._cells.values() for task in cell.brain.tasks)
         assert len(query.finish().values()) == 20
     with pytest.raises(SharedQueueError, match=r"'counts' \(count\) is fed by fields"):
         InProcess(flow, policy=Policy(inbox="shared:counts"))
@@ -84,7 +84,7 @@ def test_operators_with_keys_and_sinks_keep_their_own_queues():
 
 def test_only_the_operators_named_share():
     with InProcess(flow_of(), policy=Policy(inbox="shared:work", chaining="off")) as query:
-        mates = [task.name for cell in query._cells.values() for task in cell.brain.tasks if task.mates]
+        mates = [task.name for cell in query._cells.values() for task in cell.brain.tasks if task.group]
         assert mates == ["work"] * 4
 
 

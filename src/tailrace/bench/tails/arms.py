@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.bench import inside
 from tailrace.bench.rows import P999_SAMPLES_MIN, make_row, missing_row
+from tailrace.config import Settings
 from tailrace.coordinator.query import Query
 from tailrace.metrics.histogram import Histogram
 from tailrace.spark.session import EXECUTORS, embedded, end_embedded, end_jvm
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from tailrace.bench.pace import Pace
     from tailrace.bench.rows import Row
-    from tailrace.config import Policy, Settings
+    from tailrace.config import Policy
     from tailrace.topology.graph import Topology
 
 WORKERS = 5
@@ -142,14 +143,20 @@ def stage_of(pace: Pace, *, spark: bool) -> Iterator[Stage]:
 
 
 def run_case(
-    stage: Stage, case: Case, policies: Mapping[str, Policy], settings: Settings, times: Times, pace: Pace
+    stage: Stage,
+    case: Case,
+    policies: Mapping[str, Policy],
+    settings: Settings | Mapping[str, Settings],
+    times: Times,
+    pace: Pace,
 ) -> dict[str, Measured]:
-    """Run all arms of a case in all repeats."""
+    """Run all arms of a case in all repeats; arms may have settings of their own, by name."""
     found = {name: Measured() for name in policies}
     for repeat in range(times.repeats):
         for name in list(policies)[:: 1 if repeat % 2 == 0 else -1]:
             pace.step(f"{case.name}, repeat {repeat + 1} of {times.repeats}: {name}", times.arm_s)
-            _run_arm(stage, case, policies[name], settings, times, repeat, found[name])
+            chosen = settings if isinstance(settings, Settings) else settings[name]
+            _run_arm(stage, case, policies[name], chosen, times, repeat, found[name])
     return found
 
 

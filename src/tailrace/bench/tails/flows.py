@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _NS_PER_S = 1_000_000_000
 _KEPT, _OF = 4, 5
+#: What a filter lets pass.
+KEPT_SHARE = _KEPT / _OF
 
 
 class Poisson(Source[int]):

@@ -136,16 +136,20 @@ class Score(Sink):
 
 
 def sentiment(panel: str, values: list[str], tasks: tuple[int, ...]) -> Topology:
-    """Source, sensitize, clean, two classifiers that both get every post, join, score."""
+    """The whole of it, from the panel's posts."""
     first, each = tasks
     flow = Topology("TSSA")
-    read = flow.source(PanelSource(panel, values, first, timed=True), tasks=first, name="source")
+    sentiment_of(flow.source(PanelSource(panel, values, first, timed=True), tasks=first, name="source"), each)
+    return flow
+
+
+def sentiment_of(read: Any, each: int) -> None:
+    """Sensitize, clean, two classifiers that both get every post, join, score."""
     words = read.shuffle().map(sensitize, tasks=each, name="sensitize").shuffle().map(clean, tasks=each, name="clean")
     good = words.shuffle().map(Classifier("positive", POSITIVE), tasks=each, name="positive")
     bad = words.shuffle().map(Classifier("negative", NEGATIVE), tasks=each, name="negative")
     scored = good.union(bad).key_by(itemgetter(0)).process(join_scores, tasks=each, name="join")
     scored.shuffle().sink(Score(), tasks=each, name="score")
-    return flow
 
 
 # -- throughput test and speed of light ----------------------------------------------------------------------------

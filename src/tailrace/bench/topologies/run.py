@@ -10,6 +10,7 @@ from tailrace.bench.pace import Pace
 from tailrace.bench.rows import limit_row, make_row, paired_ratios
 from tailrace.errors import nearest
 
+from . import together
 from .arms import planned_s, run_case
 from .cases import BETTER_BARS, CASES, FULL, LINK_DELAY_MS, OFF_MAX, PLAIN, QUICK, STROMAX, TURBOSTREAM
 
@@ -48,18 +49,24 @@ NOTES = [
 def run(
     console: Console, *, quick: bool, only: str | None, plots: Path | None
 ) -> tuple[list[Row], list[str], dict[str, str]]:
-    """Give rows and notes; ``only`` is a topology."""
-    del plots
-    if only is not None and only not in CASES:
-        raise UnknownBenchError(f"This bench has no case {only!r}.", nearest(only, CASES))
+    """Give rows and notes; ``only`` is a topology, or ``together``."""
+    names = (*CASES, together.NAME)
+    if only is not None and only not in names:
+        raise UnknownBenchError(f"This bench has no case {only!r}.", nearest(only, names))
     times = QUICK if quick else FULL
+    course = together.QUICK if quick else together.FULL
     chosen = [case for name, case in CASES.items() if only in {None, name}]
     found: list[Row] = []
-    with Pace(console, sum(planned_s(case, times) for case in chosen)) as pace:
+    notes = list(NOTES)
+    with_course = only in {None, together.NAME}
+    with Pace(console, sum(planned_s(case, times) for case in chosen) + with_course * course.total_s) as pace:
         for case in chosen:
             measured = run_case(case, times, pace)
             found += time_rows(case, measured) + byte_rows(case, measured)
-    return found, NOTES, {}
+        if with_course:
+            rows, more = together.rows(course, pace, plots)
+            found, notes = found + rows, notes + more
+    return found, notes, {}
 
 
 def time_rows(case: Case, measured: Mapping[str, Measured]) -> list[Row]:

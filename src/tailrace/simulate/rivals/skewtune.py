@@ -44,12 +44,10 @@ class SkewTune(Rival):
     def _cut(self, stage: Stage, worst: Run, nodes: list[int]) -> None:
         scan_ms = (worst.end_ms - stage.now_ms) * self.scan_part + self.plan_ms
         left = stage.stop(worst)
-        worst.task.done = True
-        stage.tasks.remove(worst.task)
         self._until_ms = stage.now_ms + scan_ms
         speeds = stage.cluster.speeds
         total = sum(speeds[node] for node in nodes)
-        for node in nodes:
-            piece = Task(left * speeds[node] / total, worst.node, ready_ms=self._until_ms)
-            stage.tasks.append(piece)
+        pieces = [Task(left * speeds[node] / total, worst.node, ready_ms=self._until_ms) for node in nodes]
+        stage.replace(worst.task, pieces)
+        for piece, node in zip(pieces, nodes, strict=True):
             stage.begin(piece, node)

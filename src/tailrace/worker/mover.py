@@ -1,0 +1,376 @@
+"""A worker's part in moving tasks while they run: pause the ways to them, hand them over, take them in, go on.
+
+A plan of moves has an epoch. In it each worker
+
+1. stops sending to the tasks that move, and says so in band on every such channel (``PAUSED``);
+2. as the old place of a task: once every sender has said so and no piece of its work is out, freezes the task, says in
+   band on every channel out of it where the rest comes from (``MOVED``, answered by ``SEEN``), and sends the task, its
+   queues included, to the new place (``STATE``);
+3. as the new place: builds and opens the task, and lets it wait;
+4. when the coordinator says ``Relocate``: sends to the new place, lets the old task go and the new one run. When it
+   says ``Undo``: goes on as before.
+
+So nothing is under way to or from a task when it changes its place, and order holds on every channel. Counts of a
+channel begin anew with each move, under a new *era*, so that a late credit of the old place is known for what it is.
+Called by the brain with the coordinator's orders and by ``delivery`` with frames; touches the floor.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tailrace import protocol
+from tailrace.transport import wire
+
+from .arriving import PART_HEAD, Parcels, rebuilt
+from .build import router_of
+from .errors import MoveError
+from .handover import pack
+from .move_plan import Leaving, Move, MovePlan, era_of
+from .steps import SinkStep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tailrace.receiving.inbox import Channel
+    from tailrace.sending.outbox import Outbox
+
+    from .acks import Acknowledger
+    from .build import Site
+    from .delivery import Delivery
+    from .floor import Floor
+    from .outlet import Outlet
+    from .task import Task
+
+#: Bytes of a task per frame, and frames per round: what else the worker has to send gets in between.
+PART_BYTES = 128 * 1024
+_PARTS_PER_ROUND = 8
+_EPOCH = struct.Struct("<I")
+#: The new era of a channel and the slot that its sending task has in it.
+_MOVED = struct.Struct("<IH")
+_NS_PER_S = 1_000_000_000
+
+
+class Mover:
+    """The moves of one worker's tasks."""
+
+    def __init__(
+        self, floor: Floor, site: Site, acks: Acknowledger, delivery: Delivery, changed: Callable[[], None]
+    ) -> None:
+        self._floor = floor
+        self._site = site
+        self._acks = acks
+        self._delivery = delivery
+        self._changed = changed
+        self._plan: MovePlan | None = None
+        #: The newest plan that is over, here; what still comes of it is late.
+        self._closed = 0
+        self._parcels = Parcels()
+        #: Channels whose sending task has left its slot in a plan that is not over yet, with that slot.
+        self._diverted: dict[Channel, int] = {}
+        #: Tasks that are gone, until the loop has ended their threads.
+        self.gone: deque[Task] = deque()
+
+    @property
+    def active(self) -> bool:
+        """Whether a plan is under way here."""
+        return self._plan is not None
+
+    @property
+    def sending(self) -> bool:
+        """Whether parts of a task wait to be sent."""
+        return self._plan is not None and any(each.parts for each in self._plan.leaving)
+
+    # -- orders --------------------------------------------------------------------------------------------------
+
+    def pause(self, message: protocol.Pause) -> None:
+        """Begin a plan."""
+        moves = {(row[0], row[1]): Move(*row) for row in message.moves}
+        leaving = [
+            Leaving(place, move, task)
+            for place, move in enumerate(moves.values())
+            for task in self._floor.tasks
+            if move.old == self._floor.slot and (task.stage.id, task.index) == (move.stage, move.task)
+        ]
+        self._plan = plan = MovePlan(message.epoch, moves, leaving, [])
+        for _, outlet, box in self._ways():
+            move = moves.get((self._target(outlet), box.task))
+            if move is not None:
+                self._hold(box)
+                plan.paused.append((box, move.new))
+                self._say_paused(box)
+        self._off_the_link()
+        for each in leaving:
+            if each.task.source is not None:
+                each.task.source.paused = True
+            if each.task.group is not None:
+                self._give_up(plan.epoch, MoveError(f"The tasks of {each.task.name!r} share an inbox by now."))
+        for key in self._parcels.whole():
+            self._install(key)
+
+    def switch(self, message: protocol.Relocate) -> None:
+        """Every task of the plan is at its new place and everything sent before is there: go on that way."""
+        plan, floor = self._plan, self._floor
+        if plan is None or plan.epoch != message.epoch:
+            return
+        era = era_of(plan.epoch)
+        for move in plan.moves.values():
+            self._site.placement[move.stage][move.task] = move.new
+        for box, slot in plan.paused:
+            box.slot = slot
+            box.reset(era)
+            self._release(box)
+        for each in plan.leaving:
+            floor.remove(each.task)
+            self._let_go(each.task)
+        for task in plan.arrived:
+            for box in task.boxes:
+                box.paused = False
+            every_s = task.chain.tick_every_s
+            if every_s is not None and not task.closed:
+                task.next_tick_ns = floor.clock.now_ns() + int(every_s * _NS_PER_S)
+            floor.thaw(task)
+        self._reroute({move.stage for move in plan.moves.values()})
+        self._end(plan.epoch)
+        floor.control_out.append(protocol.Relocated(message.epoch))
+
+    def go_on(self) -> None:
+        """Everyone has switched: acks find the sources that moved, so they may read."""
+        for _, source in self._floor.sources:
+            source.paused = False
+
+    def undo(self, message: protocol.Undo) -> None:
+        """The plan is given up: everything goes on at its old place."""
+        plan = self._plan
+        self._closed = max(self._closed, message.epoch)
+        if plan is None or plan.epoch != message.epoch:
+            self._parcels.forget(message.epoch)
+            return
+        for each in plan.leaving:
+            self._resume(each, plan)
+        for box, _ in plan.paused:
+            self._release(box)
+        for task in plan.arrived:
+            self._floor.remove(task)
+            self._let_go(task)
+        for channel, slot in self._diverted.items():
+            if channel.era == era_of(plan.epoch):  # else the old place itself has said that it goes on
+                channel.slot = slot
+        self._end(plan.epoch)
+
+    def _end(self, epoch: int) -> None:
+        self._closed = epoch
+        self._plan = None
+        self._diverted.clear()
+        self._parcels.forget(epoch)
+        self._acks.find_sources(self._site.placement)
+        self._off_the_link()
+        self._changed()
+
+    # -- ways ----------------------------------------------------------------------------------------------------
+
+    def _ways(self) -> Iterator[tuple[Task, Outlet, Outbox]]:
+        for task in self._floor.tasks:
+            for outlet in task.outlets.values():
+                for box in outlet.boxes:
+                    yield task, outlet, box
+
+    def _target(self, outlet: Outlet) -> int:
+        return self._floor.program.plan.edges[outlet.edge].dst_stage
+
+    def _hold(self, box: Outbox) -> None:
+        box.paused = True
+        self._floor.dirty.pop(box, None)
+
+    def _off_the_link(self) -> None:
+        """Take outboxes that wait for a limited uplink back: some of them may not send now."""
+        if self._delivery.uplink is not None:
+            self._delivery.uplink.restart()
+
+    def _release(self, box: Outbox) -> None:
+        box.paused = False
+        if box.values or box.ended:
+            self._floor.dirty[box] = None
+
+    def _say_paused(self, box: Outbox) -> None:
+        epoch = self._plan.epoch if self._plan is not None else 0
+        if box.slot == self._floor.slot:
+            self._floor.inbound[box.channel][1].paused = epoch
+        else:
+            self._floor.post.record(box.slot, wire.PAUSED, box.channel, _EPOCH.pack(epoch))
+
+    def _say_moved(self, box: Outbox, era: int, slot: int) -> None:
+        self._floor.post.record(box.slot, wire.MOVED, box.channel, _MOVED.pack(era, slot))
+
+    def say_before(self, box: Outbox) -> None:
+        """After a broken connection, before the count of what was sent: since when it counts, after an undone move."""
+        if box.era % 2:
+            self._say_moved(box, box.era, self._floor.slot)
+
+    def say_again(self, box: Outbox) -> None:
+        """After a broken connection, behind what was sent: say again what may have been lost with it."""
+        if not box.paused or self._plan is None:
+            return
+        for each in self._plan.leaving:
+            if box.channel in each.unseen:
+                self._say_moved(box, era_of(self._plan.epoch), each.move.new)
+                return
+        if any(box is paused for paused, _ in self._plan.paused):
+            self._say_paused(box)
+
+    def _reroute(self, stages: set[int]) -> None:
+        """Senders that prefer receivers of their own worker look which those are now."""
+        program = self._floor.program
+        for task, outlet, _ in self._ways():
+            edge = program.plan.edges[outlet.edge]
+            if edge.grouping.kind == "local" and edge.dst_stage in stages:
+                outlet.switch(router_of(program, self._site, edge, task.index))
+
+    # -- frames --------------------------------------------------------------------------------------------------
+
+    def on_frame(self, kind: int, number: int, content: bytes, slot: int) -> None:
+        """Take in what another worker says about moves."""
+        if kind == wire.STATE:
+            self._take_part(number, memoryview(content))
+        elif kind == wire.SEEN:
+            era = _EPOCH.unpack(content)[0]
+            for each in self._plan.leaving if self._plan is not None else ():
+                if era == era_of(self._plan.epoch):  # type: ignore[union-attr]
+                    each.unseen.discard(number)
+        elif (found := self._floor.inbound.get(number)) is not None:
+            if kind == wire.MOVED:
+                era, new_slot = _MOVED.unpack(content)
+                self._divert(found[1], era, new_slot, slot)
+            elif (epoch := _EPOCH.unpack(content)[0]) > self._closed:
+                found[1].paused = epoch
+
+    def _divert(self, channel: Channel, era: int, slot: int, sender: int) -> None:
+        """The task at the other end of a channel leaves its slot, or has come back to it."""
+        undone = era % 2 == 1
+        if not undone and era // 2 <= self._closed:
+            return  # given up in the meantime: what follows from the sender says so
+        if channel.era != era:
+            if not undone:
+                self._diverted[channel] = channel.slot
+            channel.slot = slot
+            channel.reset(era)
+        if not undone and sender != self._floor.slot:
+            self._floor.post.record(sender, wire.SEEN, channel.id, _EPOCH.pack(era))
+
+    # -- the old place -------------------------------------------------------------------------------------------
+
+    def progress(self) -> None:
+        """Take every task that leaves as far as it can be taken now; called once per round while a plan is active."""
+        plan = self._plan
+        if plan is None:
+            return
+        for each in plan.leaving:
+            if not each.frozen and self._may_freeze(each.task, plan.epoch):
+                self._freeze(each, plan)
+            if each.parts:
+                self._send_parts(each, plan.epoch)
+            if each.frozen and each.parts_sent and not each.parts and not each.unseen and not each.cleared:
+                each.cleared = True
+                self._floor.control_out.append(protocol.Cleared(plan.epoch, each.move.stage, each.move.task))
+
+    def _may_freeze(self, task: Task, epoch: int) -> bool:
+        if task.in_flight or not self._acks.settled(task):
+            return False
+        if task.source is not None:
+            return not len(task.source.ledger)
+        return task.inbox is not None and all(each.paused == epoch for each in task.inbox.channels.values())
+
+    def _freeze(self, each: Leaving, plan: MovePlan) -> None:
+        each.frozen = True
+        task, era = each.task, era_of(plan.epoch)
+        self._floor.freeze(task)
+        each.next_tick_ns, task.next_tick_ns = task.next_tick_ns, None
+        for outlet in task.outlets.values():
+            for box in outlet.boxes:
+                if (self._target(outlet), box.task) in plan.moves:
+                    continue  # paused from the beginning
+                self._hold(box)
+                if box.slot == self._floor.slot:
+                    self._divert(self._floor.inbound[box.channel][1], era, each.move.new, self._floor.slot)
+                else:
+                    each.unseen.add(box.channel)
+                    self._say_moved(box, era, each.move.new)
+        self._off_the_link()
+        try:
+            data = pack(task, self._floor.clock.now_ns())
+        except Exception as error:  # noqa: BLE001 - a user's snapshot() may raise anything
+            self._give_up(plan.epoch, error)
+            return
+        each.parts.extend(data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
+
+    def _send_parts(self, each: Leaving, epoch: int) -> None:
+        post = self._floor.post
+        for _ in range(_PARTS_PER_ROUND):
+            if not each.parts or not post.accepts(each.move.new):
+                return
+            part = each.parts.popleft()
+            head = PART_HEAD.pack(epoch, each.parts_sent, not each.parts)
+            post.record(each.move.new, wire.STATE, each.place, head + part)
+            each.parts_sent += 1
+
+    def _resume(self, each: Leaving, plan: MovePlan) -> None:
+        """Let a task go on at its old place."""
+        task, floor = each.task, self._floor
+        if task.source is not None:
+            task.source.paused = False
+        if not each.frozen:
+            return
+        era = era_of(plan.epoch, undone=True)
+        task.next_tick_ns = each.next_tick_ns
+        for outlet in task.outlets.values():
+            for box in outlet.boxes:
+                if (self._target(outlet), box.task) in plan.moves:
+                    continue
+                box.reset(era)
+                if box.slot == floor.slot:
+                    self._divert(floor.inbound[box.channel][1], era, floor.slot, floor.slot)
+                else:
+                    self._say_moved(box, era, floor.slot)
+                self._release(box)
+        floor.thaw(task)
+
+    def _let_go(self, task: Task) -> None:
+        """Close what a task holds open here; its operators live on elsewhere and are not closed."""
+        for reader in task.source.readers.values() if task.source is not None else ():
+            reader.close()
+        for step in task.chain.steps.values() if not task.closed else ():
+            if isinstance(step, SinkStep):
+                step.close()
+        self.gone.append(task)
+
+    # -- the new place -------------------------------------------------------------------------------------------
+
+    def _take_part(self, place: int, content: memoryview) -> None:
+        epoch, key = self._parcels.take(place, content, self._closed)
+        if epoch and key is None:
+            self._give_up(epoch, MoveError("A part of the task was lost on its way.", "The connection broke."))
+        elif key is not None and self._parcels.is_whole(key):
+            self._install(key)
+
+    def _install(self, key: tuple[int, int]) -> None:
+        """Build a task that has come whole and let it wait for the switch."""
+        plan = self._plan
+        if plan is None or key[0] != plan.epoch:
+            return
+        move = list(plan.moves.values())[key[1]]
+        try:
+            task = rebuilt(self._parcels.pop(key), move, plan, self._floor, self._site)
+        except Exception as error:  # noqa: BLE001 - a user's open() or restore() may raise anything
+            self._give_up(plan.epoch, error)
+            return
+        self._floor.add(task)
+        self._floor.freeze(task)
+        plan.arrived.append(task)
+        self._changed()
+        self._floor.control_out.append(protocol.Installed(plan.epoch, move.stage, move.task))
+
+    def _give_up(self, epoch: int, error: Exception) -> None:
+        text = getattr(error, "message", f"{type(error).__name__}: {error}")
+        self._floor.control_out.append(protocol.MoveFailed(epoch, text, getattr(error, "hint", "")))

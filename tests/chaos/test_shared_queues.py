@@ -1,0 +1,37 @@
+"""Workers of one node that take from one queue, as plain processes; the home and another one are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from tests.queries import PATIENT, all_open, completed, ended, ending, pids, until
+
+import tailrace as tr
+from tailrace import testing
+from tailrace.coordinator.query import Query
+
+pytestmark = pytest.mark.chaos
+
+
+def test_counts_are_exact_when_the_home_of_a_queue_and_one_that_takes_from_it_are_killed():
+    flow, out = tr.Topology("shared"), tr.sinks.collect()
+    numbers = flow.source(tr.sources.rate(2000, count=6000)).shuffle()
+    keys = numbers.flat_map(lambda v: [v % 97, v % 89], tasks=3, name="work")
+    keys.key_by(lambda key: key).count(name="counts", tasks=1).shuffle().sink(out, tasks=1)
+    settings = tr.Settings(progress_s=0.1, **PATIENT)
+    with ending(Query(flow, testing.ProcessHost(6), tr.Policy(inbox="shared"), settings).start()) as query:
+        (home,) = set(query._brain.queues[1])
+        other = next(slot for slot in query._brain.placement[1] if slot != home)
+        for kill, (victim, after) in enumerate(((other, 500), (home, 2500)), start=1):
+            until(lambda after=after: completed(query) > after, "progress", query)
+            os.kill(pids(query)[victim], signal.SIGKILL)
+            until(lambda kill=kill: query._brain.restarts == kill and all_open(query), "a successor", query)
+        ended(query)
+    wanted = {}
+    for v in range(6000):
+        for key in (v % 97, v % 89):
+            wanted[key] = wanted.get(key, 0) + 1
+    assert sorted(out.values) == sorted((key, n + 1) for key, total in wanted.items() for n in range(total))
+    assert query.lastProgress["replays"] > 0

@@ -151,8 +151,8 @@ class AdaptiveReplays:
         return min(max(late_ns, now_ns + _LOOK_MIN_NS), now_ns + _LOOK_MAX_NS)
 
     def emitted(self, roots: int) -> None:
-        """Earn what may be replayed, while it may."""
-        if self.pressing:
+        """Earn what may be replayed, while something may: what is saved up before would all go at once later on."""
+        if self.pressing and self.timeout_ns < self.settings.first_ns:
             self.budget.earn(roots)
 
     def due(self, ledger: Ledger, now_ns: int) -> list[int]:

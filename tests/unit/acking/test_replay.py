@@ -121,3 +121,14 @@ def test_blind_replication_sends_its_share_once_more_and_no_root_three_times():
         again += found
     assert len(set(again)) == len(again)
     assert 0.15 < len(again) / 2000 < 0.25
+
+
+def test_nothing_is_saved_up_before_a_timeout_is_known():
+    stream = Stream()
+    stream.emit(900)
+    assert stream.replays.budget.emitted == 0
+    stream = Stream()
+    stream.flow(200, 8 * MS)
+    known_at = stream.replays.budget.emitted
+    stream.emit(100)
+    assert stream.replays.budget.emitted == known_at + 100

@@ -88,12 +88,12 @@ class Relocation:
         leaving = here[workers:]
         joining: list[int] = []
         if workers > len(here):
-            self._loop.ask(lambda brain, _: joining.extend(brain.expect(workers - len(here))))
+            self._loop.ask(lambda brain, _: joining.extend(brain.joining.expect(workers - len(here))))
             try:
                 self._host.add(self._boot, joining)
                 self._await_open(joining)
             except BaseException:
-                self._loop.ask(lambda brain, _: brain.dismiss(joining))
+                self._loop.ask(lambda brain, _: brain.joining.dismiss(joining))
                 raise
 
         def ask(brain: CoordinatorBrain) -> list[Plan]:
@@ -102,7 +102,7 @@ class Relocation:
 
         told = self._carry_out(ask)
         if leaving:
-            self._loop.ask(lambda brain, _: brain.dismiss(leaving))
+            self._loop.ask(lambda brain, _: brain.joining.dismiss(leaving))
         return told
 
     def _await_open(self, slots: list[int]) -> None:

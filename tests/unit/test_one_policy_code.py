@@ -44,9 +44,11 @@ def classes(places):
 
 
 def decides(name, file):
-    """Whether a class has a public method of its own: plain records may share a name."""
+    """Whether a class has a public method of its own and is no mere interface: records may share a name."""
     for node in ast.walk(tree(PACKAGE / file)):
         if isinstance(node, ast.ClassDef) and node.name == name:
+            if any("Protocol" in ast.unparse(base) for base in node.bases):
+                return False
             return any(isinstance(part, ast.FunctionDef) and not part.name.startswith("_") for part in node.body)
     return False
 

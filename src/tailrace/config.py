@@ -163,8 +163,8 @@ class Settings:
     ack_pace_us: int = 500
     #: Shortest time between two messages of credits where senders go by what receivers have finished.
     credit_pace_us: int = 2000
-    #: Replays for lateness per fresh root, under ``replay='adaptive'``.
-    replay_budget: float = 0.03
+    #: Replays for lateness per fresh root, under ``replay='adaptive'``: 3 % with what was saved up before.
+    replay_budget: float = 0.028
     #: Replays for lateness that a source task may save up.
     replay_burst: int = 64
     #: Divides the periods of adaptive policies (timeouts, weights): for short experiments.

@@ -60,7 +60,7 @@ NOTES = [
     "120 roots/s per source task (60 in pageload, processing and step) instead of the paper's 240.",
 ]
 #: A stall of one worker meets a few roots of each source task: more need not be saved up for it.
-_SETTINGS = Settings(progress_s=0.25, replay_burst=16)
+_SETTINGS = Settings(progress_s=0.25, replay_burst=8)
 
 
 def _times(times: Times, name: str) -> Times:

@@ -1,6 +1,6 @@
 """Node-local shuffle: a sender prefers the target's tasks in its own worker, then on its node, then all of them.
 
-DESIGN.md, "Chaining". Every sender keeps its tuples as near as it can without giving any task more than ``skew_max``
+Every sender keeps its tuples as near as it can without giving any task more than ``skew_max``
 times its even share, so that being near never makes a task the slowest by much; what would be over goes to the tasks
 that have less than their share. Workers build their rules from it and placement predicts traffic with it, so both speak
 of the same shares. Pure.

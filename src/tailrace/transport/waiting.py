@@ -99,8 +99,9 @@ class FutexWaiter:
         return self._inbox.borrow(self._records_max, timeout_us, patient=patient)
 
     def bell(self) -> None:
-        """Wake the sleeper."""
-        self._inbox.bell()
+        """Wake the sleeper; a task's thread may come to it when all is closed, and nobody sleeps there any more."""
+        with contextlib.suppress(ValueError):
+            self._inbox.bell()
 
     def close(self) -> None:
         """End the watching thread."""

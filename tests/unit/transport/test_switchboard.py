@@ -174,3 +174,12 @@ def test_a_message_wakes_a_worker_however_it_waits_at_its_ring(waiting):
     assert found == [b"hello"]
     sender.close()
     reader.close()
+
+
+@pytest.mark.parametrize("transport", ["ring", "uds"])
+def test_a_thread_may_ring_after_everything_was_closed(transport):
+    if transport == "ring":
+        pytest.importorskip("tailrace.transport._ring", reason="the ring was not built")
+    board = board_of(0, transport)
+    board.close()
+    board.bell()

@@ -113,3 +113,14 @@ def executor_of(pid):
 
 def resident_bytes(pid):
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def two_keys(value):
+    """Two keys for a number, so that counts of keys can be told from the numbers alone."""
+    return [value % 97, value % 89]
+
+
+def running_counts(numbers):
+    """What a keyed count of ``two_keys`` gives for so many numbers, sorted: each key with 1, 2, ... up to its total."""
+    totals = collections.Counter(key for value in range(numbers) for key in two_keys(value))
+    return sorted((key, number + 1) for key, total in totals.items() for number in range(total))

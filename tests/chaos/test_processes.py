@@ -10,7 +10,7 @@ import time
 
 import pytest
 from tests.chaos.hosts import OneByProxy, TwoOfASlot
-from tests.queries import PATIENT, alive, all_open, completed, ended, ending, pids, until
+from tests.queries import PATIENT, alive, all_open, completed, ended, ending, pids, running_counts, two_keys, until
 
 import tailrace as tr
 from tailrace import testing
@@ -48,7 +48,7 @@ def assert_all_arrived(query, out):
 def test_counts_are_exact_when_a_worker_without_state_is_killed():
     flow, out = tr.Topology("exact"), tr.sinks.collect()
     numbers = flow.source(tr.sources.rate(3000, count=9000))
-    words = numbers.shuffle().flat_map(lambda v: [v % 97, v % 89], name="stateless")
+    words = numbers.shuffle().flat_map(two_keys, name="stateless")
     words.key_by(lambda w: w).count().shuffle().sink(out)
     with ending(Query(flow, testing.ProcessHost(4), tr.Policy(), tr.Settings(**QUICK)).start()) as query:
         for kill, after in enumerate((500, 3000), start=1):
@@ -56,11 +56,7 @@ def test_counts_are_exact_when_a_worker_without_state_is_killed():
             os.kill(pids(query)[slot_of(query, 1)], signal.SIGKILL)
             until(lambda kill=kill: query._brain.restarts == kill and all_open(query), "a successor", query)
         ended(query)
-    wanted = {}
-    for v in range(9000):
-        for key in (v % 97, v % 89):
-            wanted[key] = wanted.get(key, 0) + 1
-    assert sorted(out.values) == sorted((key, n + 1) for key, total in wanted.items() for n in range(total))
+    assert sorted(out.values) == running_counts(9000)
     assert query.lastProgress["replays"] > 0
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 
 import pytest
-from tests.queries import PATIENT, all_open, completed, ended, ending, pids, until
+from tests.queries import PATIENT, all_open, completed, ended, ending, pids, running_counts, two_keys, until
 
 import tailrace as tr
 from tailrace import testing
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.chaos
 def test_counts_are_exact_when_the_home_of_a_queue_and_one_that_takes_from_it_are_killed():
     flow, out = tr.Topology("shared"), tr.sinks.collect()
     numbers = flow.source(tr.sources.rate(2000, count=6000)).shuffle()
-    keys = numbers.flat_map(lambda v: [v % 97, v % 89], tasks=3, name="work")
+    keys = numbers.flat_map(two_keys, tasks=3, name="work")
     keys.key_by(lambda key: key).count(name="counts", tasks=1).shuffle().sink(out, tasks=1)
     settings = tr.Settings(progress_s=0.1, **PATIENT)
     with ending(Query(flow, testing.ProcessHost(6), tr.Policy(inbox="shared"), settings).start()) as query:
@@ -29,9 +29,5 @@ def test_counts_are_exact_when_the_home_of_a_queue_and_one_that_takes_from_it_ar
             os.kill(pids(query)[victim], signal.SIGKILL)
             until(lambda kill=kill: query._brain.restarts == kill and all_open(query), "a successor", query)
         ended(query)
-    wanted = {}
-    for v in range(6000):
-        for key in (v % 97, v % 89):
-            wanted[key] = wanted.get(key, 0) + 1
-    assert sorted(out.values) == sorted((key, n + 1) for key, total in wanted.items() for n in range(total))
+    assert sorted(out.values) == running_counts(6000)
     assert query.lastProgress["replays"] > 0

@@ -83,11 +83,6 @@ class TaskGraph:
             found.setdefault(vertex.operator, []).append(vertex)
         return {name: tuple(tasks) for name, tasks in found.items()}
 
-    @property
-    def cpu_total(self) -> float:
-        """Load of all tasks together."""
-        return sum(vertex.cpu for vertex in self.vertices)
-
     @classmethod
     def union(cls, graphs: Iterable[TaskGraph], name: str = "global") -> TaskGraph:
         """Put all running topologies into one graph (StroMAX's global graph); ids get the topology's name in front."""

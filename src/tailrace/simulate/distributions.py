@@ -66,19 +66,6 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class LogNormal:
-    """Long-tailed, by its mean and its coefficient of variation."""
-
-    mean: float
-    variation: float = 1.0
-
-    def draw(self, random: Random) -> float:
-        """Draw with the parameters of the underlying normal."""
-        spread = math.log(1 + self.variation**2)
-        return math.exp(random.gauss(math.log(self.mean) - spread / 2, math.sqrt(spread)))
-
-
-@dataclass(frozen=True)
 class Plus:
     """Another distribution and something that always comes on top."""
 

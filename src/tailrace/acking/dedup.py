@@ -2,8 +2,10 @@
 
 A bundle's lineage is a 64-bit name that every incarnation of its root arrives at, so a set of lineages is all it takes.
 Sets are kept in generations, and a generation is forgotten once the sources' low-water marks have passed all its roots:
-nothing below a mark is ever sent again, and what still arrives from below it is dropped. The outputs of a state-keeping
-task are remembered as long, because a replay that finds its input already applied must still repeat what followed.
+nothing below a mark is ever sent again, and what still arrives from below it is dropped. A mark also begins a new
+generation, so that what is kept covers a few marks' time however little comes: all of it travels when a task moves. The
+outputs of a state-keeping task are remembered as long, because a replay that finds its input already applied must still
+repeat what followed.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from tailrace.batch import Batch
 
 GENERATION_BUNDLES = 16_384
+#: Generations up to which a mark begins a new one; behind roots that stay open, further ones fill up first.
+GENERATIONS_BY_MARKS_MAX = 16
 #: What a source that never had to be restarted gives a root at first.
 FIRST_INCARNATION = 1 << REPLAY_BITS
 
@@ -34,6 +38,11 @@ class _Generation:
         self.outputs: dict[int, Any] = {}
         self._columns: list[array[int]] = []
         self._seen: set[int] = set()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was let through or remembered in it yet."""
+        return not self.size and not self.outputs
 
     def add(self, heads: array[int]) -> None:
         self._columns.append(heads)
@@ -77,7 +86,7 @@ class Guard:
             self._replayed.append(current)
         if not self._replayed:
             one = low >> OFFSET_BITS == high >> OFFSET_BITS
-            spans = [(low, high)] if one else [survey(part)[:2] for part in by_partition(heads).values()]
+            spans = [(low, high)] if one else _spans(heads)
             # What the slower of two incarnations brings after a mark has passed it is a duplicate all the same.
             if all((first & OFFSET_MAX) >= self._marks.get(first >> OFFSET_BITS, 0) for first, _ in spans):
                 current.add(heads)
@@ -100,12 +109,15 @@ class Guard:
         self.dropped += keep.count(False)
         return None if all(keep) else keep
 
-    def remember(self, lineages: array[int], outputs: Any) -> None:
-        """Keep what these bundles gave, to be repeated if they come again; they were let through together."""
-        for generation in reversed(self._generations):
-            if len(self._generations) == 1 or lineages[0] in generation.seen:
-                generation.outputs.update(dict.fromkeys(lineages, outputs))
-                return
+    def remember(self, batch: Batch, outputs: Any) -> None:
+        """Keep what these bundles gave, to be repeated if they come again.
+
+        They may have been let through in an older generation; the newest takes their roots over with the outputs.
+        """
+        current = self._generations[-1]
+        current.outputs.update(dict.fromkeys(batch.lineages, outputs))
+        for _, newest in _spans(batch.heads):
+            current.note(newest)
 
     def recall(self, lineage: int) -> Any | None:
         """What a bundle gave when it was let through."""
@@ -124,14 +136,23 @@ class Guard:
         if offset <= self._marks.get(partition, 0):
             return
         self._marks[partition] = offset
-        if not self._generations[-1].size:
-            return
         kept = [
             generation
             for generation in self._generations
             if any(newest >= self._marks.get(part, 0) for part, newest in generation.newest.items())
         ]
-        if not kept or kept[-1] is not self._generations[-1]:
+        current = self._generations[-1]
+        if current.empty:
+            kept.append(current)
+        elif len(kept) < GENERATIONS_BY_MARKS_MAX or kept[-1] is not current:
             kept.append(_Generation())
         self._generations = kept
         self._replayed = [generation for generation in self._replayed if generation in kept]
+
+
+def _spans(heads: array[int]) -> list[tuple[int, int]]:
+    """Tell the lowest and the highest root of each partition; often there is one."""
+    low, high, _ = survey(heads)
+    if low >> OFFSET_BITS == high >> OFFSET_BITS:
+        return [(low, high)]
+    return [survey(part)[:2] for part in by_partition(heads).values()]

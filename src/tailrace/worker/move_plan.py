@@ -31,6 +31,8 @@ class Leaving:
     place: int
     move: Move
     task: Task
+    #: It gets no more turns; then no piece of its work is out either, and it is on its way.
+    still: bool = False
     frozen: bool = False
     cleared: bool = False
     next_tick_ns: int | None = None

@@ -3,9 +3,9 @@
 A plan of moves has an epoch. In it each worker
 
 1. stops sending to the tasks that move, and says so in band on every such channel (``PAUSED``);
-2. as the old place of a task: once every sender has said so and no piece of its work is out, freezes the task, says in
-   band on every channel out of it where the rest comes from (``MOVED``, answered by ``SEEN``), and sends the task, its
-   queues included, to the new place (``STATE``);
+2. as the old place of a task: once every sender has said so gives it no more turns; once no piece of its work is out,
+   says in band on every channel out of it where the rest comes from (``MOVED``, answered by ``SEEN``), and sends the
+   task, its queues included, to the new place (``STATE``);
 3. as the new place: builds and opens the task, and lets it wait;
 4. when the coordinator says ``Relocate``: sends to the new place, lets the old task go and the new one run. When it
    says ``Undo``: goes on as before.
@@ -267,7 +267,11 @@ class Mover:
         if plan is None:
             return
         for each in plan.leaving:
-            if not each.frozen and self._may_freeze(each.task, plan.epoch):
+            if not each.still and self._may_stand_still(each.task, plan.epoch):
+                # Pieces that are out come back; what waits is worked off at the new place.
+                each.still = True
+                self._floor.freeze(each.task)
+            if each.still and not each.frozen and not each.task.in_flight and self._acks.settled(each.task):
                 self._freeze(each, plan)
             if each.parts:
                 self._send_parts(each, plan.epoch)
@@ -275,17 +279,15 @@ class Mover:
                 each.cleared = True
                 self._floor.control_out.append(protocol.Cleared(plan.epoch, each.move.stage, each.move.task))
 
-    def _may_freeze(self, task: Task, epoch: int) -> bool:
-        if task.in_flight or not self._acks.settled(task):
-            return False
+    def _may_stand_still(self, task: Task, epoch: int) -> bool:
         if task.source is not None:
-            return not len(task.source.ledger)
+            return not task.in_flight and not len(task.source.ledger)
         return task.inbox is not None and all(each.paused == epoch for each in task.inbox.channels.values())
 
     def _freeze(self, each: Leaving, plan: MovePlan) -> None:
+        """Let go of a task that stands still, with everything said on the ways out of it."""
         each.frozen = True
         task, era = each.task, era_of(plan.epoch)
-        self._floor.freeze(task)
         each.next_tick_ns, task.next_tick_ns = task.next_tick_ns, None
         for outlet in task.outlets.values():
             for box in outlet.boxes:
@@ -317,12 +319,18 @@ class Mover:
 
     def _resume(self, each: Leaving, plan: MovePlan) -> None:
         """Let a task go on at its old place."""
-        task, floor = each.task, self._floor
+        task = each.task
         if task.source is not None:
             task.source.paused = False
-        if not each.frozen:
+        if not each.still:
             return
-        era = era_of(plan.epoch, undone=True)
+        if each.frozen:
+            self._take_back(each, plan)
+        self._floor.thaw(task)
+
+    def _take_back(self, each: Leaving, plan: MovePlan) -> None:
+        """Say on every way out of a task that what follows comes from here after all."""
+        task, floor, era = each.task, self._floor, era_of(plan.epoch, undone=True)
         task.next_tick_ns = each.next_tick_ns
         for outlet in task.outlets.values():
             for box in outlet.boxes:
@@ -334,7 +342,6 @@ class Mover:
                 else:
                     self._say_moved(box, era, floor.slot)
                 self._release(box)
-        floor.thaw(task)
 
     def _let_go(self, task: Task) -> None:
         """Close what a task holds open here; its operators live on elsewhere and are not closed."""

@@ -54,8 +54,7 @@ class Settling:
         outputs = task.outputs_of(work)
         left = emit_all(batch.heads, outputs)
         if task.guard is not None and outputs:
-            lineages = batch.lineages
-            task.guard.remember(lineages, Given(lineages, outputs))
+            task.guard.remember(batch, Given(batch.lineages, outputs))
         if left is not None:
             self._acks.ack(task, _acks_of(batch, left))
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 Mode = Literal["inline", "thread", "async"]
 
-#: Pieces of work a task with a thread of its own may have waiting there.
-THREAD_PIECES_MAX = 8
-#: How much shorter than in the loop a turn in a thread is.
+#: How much shorter than in the loop a turn in a thread is; so many turns may be with the thread at once.
 THREAD_SLICES = 8
+#: Turns that are with a thread at least, where each takes long: one that runs and the next.
+THREAD_PIECES_MIN = 2
 VALUES_PER_TURN_MAX = 1024
 CPU_SAMPLED_EVERY = 16
 _COST_WEIGHT = 0.2
@@ -69,6 +69,7 @@ class Task:
         self.latencies = Histogram()
         self._cost_ns = 1000.0
         self._turn_values = 1
+        self._thread_pieces = THREAD_SLICES
 
     @property
     def name(self) -> str:
@@ -81,16 +82,18 @@ class Task:
         if self.mode == "async":
             return self.stage.head.concurrency
         # What waits in front of a busy thread is out of its mates' reach.
-        return THREAD_PIECES_MAX if self.mode == "thread" and self.group is None else 1
+        return self._thread_pieces if self.mode == "thread" and self.group is None else 1
 
     def values_per_turn(self, slice_ns: int) -> int:
         """How many values one turn should take, from one upwards as their cost becomes known.
 
-        In a thread of its own a task takes fewer, because what it gives waits for the end of the turn.
+        In a thread of its own a task takes fewer, because what it gives waits for the end of the turn. Where even one
+        value takes longer than such a turn, fewer turns are with the thread: they could not be taken back for a move.
         """
         if self.mode == "async":
             return 1
         aim_ns = slice_ns if self.mode == "inline" else slice_ns // THREAD_SLICES
+        self._thread_pieces = min(THREAD_SLICES, max(THREAD_PIECES_MIN, int(slice_ns / self._cost_ns)))
         affordable = int(aim_ns / self._cost_ns)
         if self._turn_values < affordable and self._turn_values < VALUES_PER_TURN_MAX:
             self._turn_values *= 2

@@ -127,14 +127,14 @@ def test_outputs_are_recalled_as_long_as_their_bundle_is_known():
     guard = Guard()
     root = root_id(1, 0)
     admitted(guard, [(root, FIRST_INCARNATION, 0)])
-    guard.remember([lineage_of(root)], "outputs")
+    guard.remember(batch_of([(root, FIRST_INCARNATION, 0)]), "outputs")
     assert guard.recall(lineage_of(root)) == "outputs"
     assert guard.recall(lineage_of(root, 1)) is None
     guard.low_water(1, 1)
     assert guard.recall(lineage_of(root)) is None
 
 
-def test_outputs_told_late_stay_with_their_bundles_generation():
+def test_outputs_told_late_stay_as_long_as_their_bundles():
     """A slow operator finishes after newer bundles have begun, and ended, a generation of their own."""
     guard = Guard()
     slow = root_id(1, 50)
@@ -142,6 +142,30 @@ def test_outputs_told_late_stay_with_their_bundles_generation():
     for number in range(GENERATION - 1):
         admitted(guard, [(root_id(1, 60 + number), FIRST_INCARNATION, 0)])
     admitted(guard, [(root_id(2, 0), FIRST_INCARNATION, 0)])
-    guard.remember([lineage_of(slow)], "outputs")
+    guard.remember(batch_of([(slow, FIRST_INCARNATION, 0)]), "outputs")
     guard.low_water(2, 1)
     assert guard.recall(lineage_of(slow)) == "outputs"
+
+
+def test_what_is_kept_covers_a_few_marks_however_little_comes(monkeypatch):
+    """All of it travels when the task moves, and a slow stream takes for ever to fill a generation."""
+    monkeypatch.setattr(dedup, "GENERATION_BUNDLES", 16_384)
+    guard = Guard()
+    for offset in range(100):
+        bundle = (root_id(1, offset), FIRST_INCARNATION, 0)
+        admitted(guard, [bundle])
+        guard.remember(batch_of([bundle]), "outputs")
+        guard.low_water(1, offset)
+    assert len(guard) == 1
+    assert [guard.recall(lineage_of(root_id(1, offset))) for offset in (98, 99)] == [None, "outputs"]
+
+
+def test_marks_begin_so_many_generations_behind_a_root_that_stays_open(monkeypatch):
+    monkeypatch.setattr(dedup, "GENERATION_BUNDLES", 16_384)
+    guard = Guard()
+    for offset in range(10 * dedup.GENERATIONS_BY_MARKS_MAX):
+        admitted(guard, [(root_id(part, offset), FIRST_INCARNATION, 0) for part in (1, 2)])
+        guard.low_water(2, offset + 1)
+    assert len(guard._generations) == dedup.GENERATIONS_BY_MARKS_MAX
+    guard.low_water(1, 10 * dedup.GENERATIONS_BY_MARKS_MAX)
+    assert len(guard) == 0

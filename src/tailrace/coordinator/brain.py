@@ -70,6 +70,7 @@ class CoordinatorBrain:
         self._tasks_done: set[tuple[int, int]] = set()
         self._tasks_all = {(stage.id, index) for stage in program.plan.stages for index in range(stage.tasks)}
         self._next_beat_ns = 0
+        self._switch_waits = False
         self._progress_ns = 0
         self._started_ns = -1
         self._draining_since_ns: int | None = None
@@ -176,6 +177,8 @@ class CoordinatorBrain:
             self.rebalancing.look(now_ns, self)
         if self.state == "running":
             self._balance(now_ns)
+            if self._switch_waits:
+                self._tell_switch()
             self.moves.tick(now_ns)
         self._check_limits(now_ns)
 
@@ -192,7 +195,10 @@ class CoordinatorBrain:
         self._tell_switch()
 
     def _tell_switch(self) -> None:
-        """Let all workers go by the present choice."""
+        """Let all workers go by the present choice; while tasks move, afterwards: their queues must stay their own."""
+        self._switch_waits = self.moves.under_way
+        if self._switch_waits:
+            return
         self.balancing.switch(self.autopilot.present.routing)
         for _, member in self._living(only_deployed=True):
             self.tell_choice(member)

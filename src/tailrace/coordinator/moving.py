@@ -73,6 +73,11 @@ class Moves:
         """Whether no plan is under way or waits."""
         return self._active is None and not self._queue
 
+    @property
+    def under_way(self) -> bool:
+        """Whether tasks are between two places."""
+        return self._active is not None
+
     # -- asking --------------------------------------------------------------------------------------------------
 
     def request(self, wanted: Iterable[Wanted], why: str) -> list[Plan]:

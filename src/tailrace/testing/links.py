@@ -33,6 +33,8 @@ class DelayedBoard(Switchboard):
         self._delay_s = delay_ms / 1e3
         self._away: set[int] = set()
         self._held: dict[int, deque[tuple[float, bytes]]] = {}
+        #: Whether something that was due found no room or no connection.
+        self._stuck = False
 
     def introduce(self, peer: Peer) -> None:
         """Learn how to reach a peer; what was under way to the one before it is gone."""
@@ -63,12 +65,16 @@ class DelayedBoard(Switchboard):
         """Sleep no longer than until something is due."""
         due_s = min((held[0][0] for held in self._held.values() if held), default=None)
         if due_s is not None:
-            left_us = int((due_s - time.monotonic()) * _US_PER_S)
-            timeout_us = min(timeout_us, left_us if left_us > 0 else _RETRY_US)
+            left_us = _RETRY_US if self._stuck else max(0, int((due_s - time.monotonic()) * _US_PER_S))
+            timeout_us = min(timeout_us, left_us)
         super().wait(timeout_us, patient=patient)
 
     def _release(self) -> None:
         now_s = time.monotonic()
+        self._stuck = False
         for slot, held in self._held.items():
-            while held and held[0][0] <= now_s and super().send(slot, held[0][1]):
+            while held and held[0][0] <= now_s:
+                if not super().send(slot, held[0][1]):
+                    self._stuck = True
+                    break
                 held.popleft()

@@ -60,7 +60,11 @@ class SelectWaiter:
     def wait(self, timeout_us: int, *, patient: bool) -> list[tuple[int, bytes | memoryview]]:
         """Sleep until a socket has something or the bell is rung; sockets are read by who asked."""
         del patient  # a socket wakes for everything
-        self._selector.select(timeout_us / 1e6)
+        try:
+            # The selector would sleep for whole milliseconds; a source naps for less, and so does a link with a delay.
+            select.select((self._selector,), (), (), timeout_us / 1e6)
+        except (TypeError, ValueError):  # a selector without a descriptor, or one too high for this call
+            self._selector.select(timeout_us / 1e6)
         with contextlib.suppress(BlockingIOError):
             self._inner.recv(4096)
         return []

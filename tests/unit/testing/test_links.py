@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
+import time
+from collections import deque
+
+import pytest
+
 import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
+from tailrace.testing.links import DelayedBoard
 from tailrace.testing.processes import ProcessHost
 
 
@@ -21,3 +28,42 @@ def test_workers_of_two_hosts_talk_by_delayed_tcp_and_nothing_is_lost():
     assert row["tuples"] == {"inProcess": 250, "intraNode": 0, "interNode": 250}
     # A root that crosses once comes back by an ack: both ways are 20 ms longer than they were.
     assert query.latency["max_ms"] >= 40
+
+
+class NoSleep:
+    """Notes for how long it was to sleep."""
+
+    def __init__(self):
+        self.asked_us = []
+
+    def wait(self, timeout_us, *, patient):
+        del patient
+        self.asked_us.append(timeout_us)
+        return []
+
+
+@pytest.fixture
+def board():
+    board = DelayedBoard(0, secrets.token_bytes(32), "127.0.1.1", Settings(transport="tcp"), delay_ms=0.5)
+    yield board
+    board.close()
+
+
+def test_what_becomes_due_between_poll_and_wait_is_not_slept_over(board, monkeypatch):
+    sleeper = NoSleep()
+    monkeypatch.setattr(board, "_waiter", sleeper)
+    board._held[1] = deque([(time.monotonic() - 1e-6, b"due by now")])
+    board.wait(100_000)
+    board._held[1][0] = time.monotonic() + 60, b"not due for long"
+    board.wait(100_000)
+    assert sleeper.asked_us == [0, 100_000]
+
+
+def test_what_finds_no_connection_is_tried_again_soon(board, monkeypatch):
+    sleeper = NoSleep()
+    monkeypatch.setattr(board, "_waiter", sleeper)
+    board._held[1] = deque([(time.monotonic() - 1, b"to nobody")])
+    board.poll()
+    board.wait(100_000)
+    assert 0 < sleeper.asked_us[0] < 100_000
+    assert len(board._held[1]) == 1

@@ -198,6 +198,45 @@ def test_a_move_that_cannot_be_made_in_time_is_undone(seed):
     assert Counter(Kept.written["late"]) == Counter((key, number) for key in range(3) for number in range(1, 5))
 
 
+def test_queues_that_are_to_be_shared_wait_for_a_move_that_is_under_way():
+    source = TestSource(range(12), open_ended=True)
+    flow = tr.Topology("sharing")
+    flow.source(source).shuffle().map(slowly, tasks=4, name="slow", concurrency=1).shuffle().sink(Kept("sharing"))
+    with InProcess(flow, workers=2, policy=Policy.auto(chaining="off"), settings=Settings(move_timeout_s=20)) as query:
+
+        def sharing():
+            return any(cell.brain._floor.groups for cell in query._cells.values())
+
+        query.advance(0.5)
+        (plan,) = query.brain.moves.request([(1, 0, 1 - query.brain.placement[1][0])], "a test asks")
+        query.advance(0.5)
+        query.brain.switch({"inbox": "shared"})
+        while not plan.over:
+            query.advance(0.1)
+            assert plan.over or not sharing()
+        assert plan.state == "done"
+        query.advance(0.2)
+        assert sharing()
+        source.end()
+        query.finish()
+    assert Counter(Kept.written["sharing"]) == Counter(range(12))
+
+
+def test_a_task_whose_senders_have_paused_begins_nothing_new():
+    """What waits goes along: a slow worker that must be relieved would need long to work it off."""
+    source = TestSource(range(12), open_ended=True)
+    flow = tr.Topology("still")
+    flow.source(source).shuffle().map(slowly, tasks=1, name="slow", concurrency=1).shuffle().sink(Kept("still"))
+    with InProcess(flow, workers=2, policy=Policy(chaining="off"), settings=Settings(move_timeout_s=20)) as query:
+        query.advance(0.5)
+        (plan,) = query.brain.moves.request([(1, 0, 1 - query.brain.placement[1][0])], "a test asks")
+        query.advance(4.0)  # the value at hand takes three seconds; all twelve would take 36
+        assert plan.state == "done"
+        source.end()
+        query.finish()
+    assert Kept.written["still"] == list(range(12))
+
+
 def test_ticks_go_on_at_the_new_place():
     class Ticks(tr.Operator):
         tick_every_s = 1.0

@@ -76,13 +76,15 @@ def router_for(
         return Custom(name, fn, tasks)
     if tracked and target.guarded:
         return ByRoot(range(tasks) if near is None else ring_of(near))
+    # Senders that choose among different tasks have to keep a bundle together, or each would cut it in its own way.
     if not is_free(edge, target, local=local, tracked=tracked):
-        return Shuffle(local if local and kind == "local" else [0], sender)
+        return Shuffle(local, sender, whole=True) if local and kind == "local" else Shuffle([0])
     if near is not None:
         ring = ring_of(near)
-        rule = Shuffle(ring, sender * len(ring) // max(1, senders))
+        rule = Shuffle(ring, sender * len(ring) // max(1, senders), whole=True)
         return Detour(rule, tasks) if tracked and adaptive else rule
-    return free_rule(routing, tasks, sender, senders, adaptive=tracked and adaptive, switched=switched)
+    together = switched or kind == "local"
+    return free_rule(routing, tasks, sender, senders, adaptive=tracked and adaptive, switched=together)
 
 
 def is_free(edge: StageEdge, target: Stage, *, local: Sequence[int], tracked: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.unit.worker.rig import Kept
 
 import tailrace as tr
 from tailrace.protocol import Peer
@@ -89,6 +90,30 @@ def test_two_incarnations_meet_at_one_guard():
         result = query.finish()
     assert sorted(result.values()) == ITEMS
     assert result.progress[-1]["duplicates"] > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("locality", ["off", "worker", "node"])
+@pytest.mark.parametrize("grouping", ["shuffle", "local_or_shuffle"])
+def test_bundles_of_several_are_cut_alike_whoever_sends_them(locality, grouping, seed):
+    """A replay may reach another task of the first operator, whose way to the next one has other tasks in it."""
+    name = f"several-{locality}-{grouping}-{seed}"
+    flow = tr.Topology("several")
+    source = flow.source(tr.sources.items(ITEMS, partitions=4), tasks=4, name="source")
+    rows = source.shuffle().flat_map(lambda v: [(v, n) for n in range(3)], tasks=5, name="several")
+    passed = getattr(rows, grouping)().map(lambda row: row, tasks=7, name="pass")
+    last = passed.key_by(lambda row: row[0] % 5).reduce(lambda _, row: row, tasks=2, name="last")
+    last.map(lambda pair: pair[1]).shuffle().sink(Kept(name), tasks=2, name="end")
+    policy = tr.Policy(locality=locality, replay="fixed:30s", chaining="off")
+    settings = tr.Settings(batch_max=4, max_pending=64)
+    with InProcess(flow, workers=3, policy=policy, seed=seed, settings=settings) as query:
+        for turns in (1, 3, 2, 5, 4):
+            query.turns(turns)
+            for cell in query._cells.values():
+                for task, side in cell.brain._floor.sources:
+                    cell.brain._settling.replay(task, side, side.ledger.everything(), lost=True)
+        query.finish()
+    assert Counter(Kept.written[name]) == Counter((v, n) for v in ITEMS for n in range(3))
 
 
 def test_links_are_counted_once_and_after_a_return_anew():

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 #: Node and worker of a task.
 Place = tuple[int, int]
@@ -72,6 +72,20 @@ def near_rows(
             for task, share in enumerate(row):
                 inputs[edge.dst][task] += rate * share
     return found
+
+
+def following(edges: Sequence[NearEdge], near: Collection[int]) -> frozenset[int]:
+    """The edges whose shares may go by where tasks are now; those of the others by where tasks were placed first.
+
+    ``near`` are the edges that have shares. Two incarnations of a root have to meet at one task even if tasks move
+    between them, so the shares of edges by root stay, and so do those on the way to such edges: they say at which node
+    a root arrives there.
+    """
+    tied: set[int] = set()
+    for edge in sorted(edges, key=lambda each: each.src, reverse=True):
+        if edge.dst in tied or (edge.rule == "root" and edge.id in near):
+            tied.add(edge.src)
+    return frozenset(edge.id for edge in edges if edge.id in near and edge.rule != "root" and edge.dst not in tied)
 
 
 def _rows_of(

@@ -32,7 +32,7 @@ from .floor import Floor
 from .late import LateRoots
 from .links import LinkMeter
 from .mover import Mover
-from .nearness import near_of
+from .nearness import Nearness
 from .scheduling import IDLE_US, Scheduler
 from .settling import Settling
 from .snapshot import take_snapshot
@@ -154,9 +154,10 @@ class WorkerBrain:
     def _deploy(self, message: protocol.Deploy) -> None:
         program: Program = codec.loads(message.program)
         self.peers = {peer.slot: peer for peer in message.peers}
+        nearness = Nearness(program, message.homes, self.peers)
         site = Site(
             self.slot, self.attempt, message.placement, message.partitions, self.clock, self._context_of,
-            near_of(program, message.homes), message.queues,
+            nearness.rows(message.placement), message.queues,
         )  # fmt: skip
         self.program = program
         self._floor = floor = Floor(program, site, self._send, self.control_out)
@@ -170,7 +171,8 @@ class WorkerBrain:
         self._late = LateRoots(floor, self._settling)
         self._switching = Switching(floor, self._delivery, self._late)
         self._scheduler = Scheduler(floor, self._delivery, self._settling, self._acks)
-        self._mover = self._delivery.mover = Mover(floor, site, self._acks, self._delivery, self._tasks_changed)
+        self._mover = Mover(floor, site, self._acks, self._delivery, nearness, self._tasks_changed)
+        self._delivery.mover = self._mover
         for task in floor.tasks:
             try:
                 task.chain.open()

@@ -22,6 +22,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from tailrace import protocol
+from tailrace.routing.detour import Detour
 from tailrace.transport import wire
 
 from .arriving import PART_HEAD, Parcels, rebuilt
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from .build import Site
     from .delivery import Delivery
     from .floor import Floor
+    from .nearness import Nearness
     from .outlet import Outlet
     from .task import Task
 
@@ -57,12 +59,19 @@ class Mover:
     """The moves of one worker's tasks."""
 
     def __init__(
-        self, floor: Floor, site: Site, acks: Acknowledger, delivery: Delivery, changed: Callable[[], None]
+        self,
+        floor: Floor,
+        site: Site,
+        acks: Acknowledger,
+        delivery: Delivery,
+        nearness: Nearness,
+        changed: Callable[[], None],
     ) -> None:
         self._floor = floor
         self._site = site
         self._acks = acks
         self._delivery = delivery
+        self._nearness = nearness
         self._changed = changed
         self._plan: MovePlan | None = None
         #: The newest plan that is over, here; what still comes of it is late.
@@ -221,12 +230,19 @@ class Mover:
             self._say_paused(box)
 
     def _reroute(self, stages: set[int]) -> None:
-        """Senders that prefer receivers of their own worker look which those are now."""
-        program = self._floor.program
-        for task, outlet, _ in self._ways():
-            edge = program.plan.edges[outlet.edge]
-            if edge.grouping.kind == "local" and edge.dst_stage in stages:
-                outlet.switch(router_of(program, self._site, edge, task.index))
+        """Senders that prefer receivers near them look which those are now."""
+        program, site = self._floor.program, self._site
+        before = dict(site.near)
+        site.near.update(self._nearness.rows(site.placement))
+        for task in self._floor.tasks:
+            for number, outlet in task.outlets.items():
+                edge = program.plan.edges[number]
+                local = edge.grouping.kind == "local" and edge.dst_stage in stages
+                if local or before.get(number) != site.near.get(number):
+                    rule = router_of(program, site, edge, task.index)
+                    if isinstance(rule, Detour):
+                        rule.pending = outlet.pending  # what is under way comes back to it
+                    outlet.switch(rule)
 
     # -- frames --------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.routing.near import NearEdge, near_rows, near_shares
+from tailrace.routing.near import NearEdge, following, near_rows, near_shares
 
 places = st.tuples(st.integers(0, 3), st.integers(0, 2))
 
@@ -79,3 +79,17 @@ def test_a_stage_fed_from_two_sides_goes_by_the_farther_one():
 
 def test_one_task_needs_no_rows():
     assert near_rows([STAGE, [(0, 0)]], [NearEdge(0, 0, 1, "free")], "node", 1.25) == {}
+
+
+def test_shares_follow_tasks_unless_incarnations_have_to_meet_behind_them():
+    edges = [
+        NearEdge(0, 0, 1, "free"),
+        NearEdge(1, 1, 2, "spread"),
+        NearEdge(2, 1, 3, "free"),
+        NearEdge(3, 3, 4, "root"),
+        NearEdge(4, 2, 5, "free"),
+        NearEdge(5, 5, 6, "root"),  # behind a keyed edge it goes to anyone and keeps nothing near
+    ]
+    assert following(edges, {0, 2, 3, 4}) == {4}
+    assert following(edges, {0, 2, 4}) == {0, 2, 4}
+    assert following(edges, set()) == frozenset()

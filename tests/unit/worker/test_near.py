@@ -9,7 +9,7 @@ from tests.unit.worker.rig import Kept
 
 import tailrace as tr
 from tailrace.protocol import Peer
-from tailrace.testing import InProcess
+from tailrace.testing import InProcess, TestSource
 from tailrace.worker.links import OTHER_NODE, SAME_WORKER, LinkMeter
 
 ITEMS = list(range(400))
@@ -114,6 +114,27 @@ def test_bundles_of_several_are_cut_alike_whoever_sends_them(locality, grouping,
                     cell.brain._settling.replay(task, side, side.ledger.everything(), lost=True)
         query.finish()
     assert Counter(Kept.written[name]) == Counter((v, n) for v in ITEMS for n in range(3))
+
+
+@pytest.mark.parametrize("replay", ["off", "fixed:30s", "adaptive"])
+def test_free_streams_follow_a_task_that_moves(replay):
+    """Every worker has one of each; after two have changed places, everyone sends to the one that is beside it now."""
+    source = TestSource(open_ended=True)
+    flow = tr.Topology("followed")
+    passed = flow.source(source, tasks=1, name="source").shuffle().map(lambda v: v, tasks=4, name="pass")
+    passed.key_by(lambda v: v % 7).count(tasks=4, name="count").sink(Kept(f"followed-{replay}"), tasks=1)
+    policy = tr.Policy(locality="worker", replay=replay, chaining="off")
+    with InProcess(flow, workers=4, policy=policy, settings=tr.Settings(local_skew_max=4.0)) as query:
+        home, there = query.brain.placement[0][0], query.brain.placement[1]
+        stays, comes = there.index(home), (there.index(home) + 1) % 4
+        source.feed(range(20))
+        query.advance(2.5)  # a report takes the links of the time into account
+        query.brain.moves.request([(1, stays, there[comes]), (1, comes, home)], "they change places")
+        query.advance(1.0)
+        source.feed(range(20, 40))
+        source.end()
+        result = query.finish()
+    assert traffic(result.progress[-1])["source -> pass"]["tuples"] == {"inProcess": 40, "intraNode": 0, "interNode": 0}
 
 
 def test_links_are_counted_once_and_after_a_return_anew():

@@ -2,18 +2,4 @@
 
 from __future__ import annotations
 
-import cloudpickle
-import pytest
-from tests import sparks
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _spark_ended():
-    yield
-    sparks.stop()
-
-
-@pytest.fixture(autouse=True)
-def _shipped_by_value(request):
-    """Executors cannot import the tests."""
-    cloudpickle.register_pickle_by_value(request.module)
+from tests.on_spark import shipped_by_value, spark_ended  # noqa: F401 - fixtures

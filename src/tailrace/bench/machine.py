@@ -1,4 +1,4 @@
-"""What a figure was measured on: machine, versions, commit; and whether the machine is quiet enough to measure at all.
+"""What machine a figure was measured on, and whether it is quiet enough to measure at all.
 
 Reads /proc; ``check_quiet`` takes its samples from the caller in tests.
 """
@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from tailrace.version import __version__
 
 from .errors import LoadedMachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 SAMPLE_S = 1.0
 #: Of all cores, what others may use while a bench runs.
 BUSY_SHARE_MAX = 0.15
 #: The load average looks a minute back, also at the bench before this one; so it only rules out a crowd.
 LOAD_PER_CORE_MAX = 1.5
-_PACKAGES = ("pyspark", "msgspec", "cloudpickle")
 
 
 @dataclass(frozen=True)
@@ -90,29 +84,3 @@ def _cpu_model() -> str:
     except OSError:
         return platform.processor()
     return next((line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("model name")), "")
-
-
-def versions(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What was measured, by version."""
-    found = {"tailrace": __version__, "python": sys.version.split()[0]}
-    installed = {each.name: each.version for each in metadata.distributions() if each.name in _PACKAGES}
-    return found | installed | dict(extra or {})
-
-
-def commit() -> str | None:
-    """The commit of a source tree, with ``+`` when files differ from it; None for an installed package."""
-    here = str(Path(__file__).parent)
-    try:
-        head = _git(here, "rev-parse", "--short=12", "HEAD")
-        changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", here + "/..")
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return head + ("+" if changed else "")
-
-
-def _git(folder: str, *words: str) -> str:
-    done = subprocess.run(  # noqa: S603 - fixed words
-        ["git", "-C", folder, *words],  # noqa: S607 - whichever git the user has
-        check=True, capture_output=True, text=True, timeout=10,
-    )  # fmt: skip
-    return done.stdout.strip()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich import box
 from rich.table import Table
 
+from tailrace.metrics import provenance
+
 from . import machine
 from .rows import failed
 
@@ -28,8 +30,8 @@ def document(bench: str, rows: Sequence[Row], load: Load, versions: Mapping[str,
     return {
         "bench": bench,
         "machine": machine.describe_machine(load),
-        "versions": machine.versions(versions),
-        "commit": machine.commit(),
+        "versions": provenance.versions(versions),
+        "commit": provenance.commit(),
         "rows": list(rows),
     }
 

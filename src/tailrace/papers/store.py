@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import tailrace
 from tailrace.bench import machine
+from tailrace.metrics import provenance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,9 +58,9 @@ class Store:
             "quick": self._quick,
             "digest": self._digest,
             "took_s": round(took_s, 1),
-            "commit": machine.commit(),
+            "commit": provenance.commit(),
             "machine": machine.describe_machine(load),
-            "versions": document.get("versions") or machine.versions(),
+            "versions": document.get("versions") or provenance.versions(),
             "document": document,
         }
         self.folder.mkdir(parents=True, exist_ok=True)

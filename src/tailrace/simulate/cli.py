@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tailrace.bench.machine import commit, versions
+from tailrace.metrics.provenance import commit, versions
 
 from .plots import draw
 from .scenarios.catalogue import SCENARIOS, by_name

@@ -37,7 +37,6 @@ def test_the_machine_is_described_without_its_name():
     described = machine.describe_machine(Load(2, 0.1, 0.2))
     assert described["cores"] == 2
     assert os.uname().nodename not in map(str, described.values())
-    assert set(machine.versions({"bytewax": "0.21.1"})) >= {"tailrace", "python", "pyspark", "bytewax"}
 
 
 def test_cpu_and_memory_of_processes():

@@ -17,25 +17,22 @@ Called by the brain with the coordinator's orders and by ``delivery`` with frame
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from typing import TYPE_CHECKING
 
 from tailrace import protocol
-from tailrace.routing.detour import Detour
 from tailrace.transport import wire
 
 from .arriving import PART_HEAD, Parcels, rebuilt
-from .build import router_of
 from .errors import MoveError
 from .handover import pack
 from .move_plan import Leaving, Move, MovePlan, era_of
 from .steps import SinkStep
+from .ways import EPOCH, MOVED, Ways
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from tailrace.receiving.inbox import Channel
     from tailrace.sending.outbox import Outbox
 
     from .acks import Acknowledger
@@ -43,15 +40,11 @@ if TYPE_CHECKING:
     from .delivery import Delivery
     from .floor import Floor
     from .nearness import Nearness
-    from .outlet import Outlet
     from .task import Task
 
 #: Bytes of a task per frame, and frames per round: what else the worker has to send gets in between.
 PART_BYTES = 128 * 1024
 _PARTS_PER_ROUND = 8
-_EPOCH = struct.Struct("<I")
-#: The new era of a channel and the slot that its sending task has in it.
-_MOVED = struct.Struct("<IH")
 _NS_PER_S = 1_000_000_000
 
 
@@ -70,15 +63,10 @@ class Mover:
         self._floor = floor
         self._site = site
         self._acks = acks
-        self._delivery = delivery
-        self._nearness = nearness
+        self._ways = Ways(floor, site, delivery, nearness)
         self._changed = changed
         self._plan: MovePlan | None = None
-        #: The newest plan that is over, here; what still comes of it is late.
-        self._closed = 0
         self._parcels = Parcels()
-        #: Channels whose sending task has left its slot in a plan that is not over yet, with that slot.
-        self._diverted: dict[Channel, int] = {}
         #: Tasks that are gone, until the loop has ended their threads.
         self.gone: deque[Task] = deque()
 
@@ -104,13 +92,13 @@ class Mover:
             if move.old == self._floor.slot and (task.stage.id, task.index) == (move.stage, move.task)
         ]
         self._plan = plan = MovePlan(message.epoch, moves, leaving, [])
-        for _, outlet, box in self._ways():
-            move = moves.get((self._target(outlet), box.task))
+        for outlet, box in self._ways.all():
+            move = moves.get((self._ways.target(outlet), box.task))
             if move is not None:
-                self._hold(box)
+                self._ways.hold(box)
                 plan.paused.append((box, move.new))
-                self._say_paused(box)
-        self._off_the_link()
+                self._ways.say_paused(box, plan.epoch)
+        self._ways.off_the_link()
         for each in leaving:
             if each.task.source is not None:
                 each.task.source.paused = True
@@ -130,7 +118,7 @@ class Mover:
         for box, slot in plan.paused:
             box.slot = slot
             box.reset(era)
-            self._release(box)
+            self._ways.release(box)
         for each in plan.leaving:
             floor.remove(each.task)
             self._let_go(each.task)
@@ -141,7 +129,7 @@ class Mover:
             if every_s is not None and not task.closed:
                 task.next_tick_ns = floor.clock.now_ns() + int(every_s * _NS_PER_S)
             floor.thaw(task)
-        self._reroute({move.stage for move in plan.moves.values()})
+        self._ways.reroute({move.stage for move in plan.moves.values()})
         self._end(plan.epoch)
         floor.control_out.append(protocol.Relocated(message.epoch))
 
@@ -153,70 +141,34 @@ class Mover:
     def undo(self, message: protocol.Undo) -> None:
         """The plan is given up: everything goes on at its old place."""
         plan = self._plan
-        self._closed = max(self._closed, message.epoch)
+        self._ways.closed = max(self._ways.closed, message.epoch)
         if plan is None or plan.epoch != message.epoch:
             self._parcels.forget(message.epoch)
             return
         for each in plan.leaving:
             self._resume(each, plan)
         for box, _ in plan.paused:
-            self._release(box)
+            self._ways.release(box)
         for task in plan.arrived:
             self._floor.remove(task)
             self._let_go(task)
-        for channel, slot in self._diverted.items():
-            if channel.era == era_of(plan.epoch):  # else the old place itself has said that it goes on
-                channel.slot = slot
+        self._ways.undo(era_of(plan.epoch))
         self._end(plan.epoch)
 
     def _end(self, epoch: int) -> None:
-        self._closed = epoch
+        self._ways.end(epoch)
         self._plan = None
-        self._diverted.clear()
         self._parcels.forget(epoch)
         self._acks.find_sources(self._site.placement)
-        self._off_the_link()
+        self._ways.off_the_link()
         self._changed()
 
-    # -- ways ----------------------------------------------------------------------------------------------------
-
-    def _ways(self) -> Iterator[tuple[Task, Outlet, Outbox]]:
-        for task in self._floor.tasks:
-            for outlet in task.outlets.values():
-                for box in outlet.boxes:
-                    yield task, outlet, box
-
-    def _target(self, outlet: Outlet) -> int:
-        return self._floor.program.plan.edges[outlet.edge].dst_stage
-
-    def _hold(self, box: Outbox) -> None:
-        box.paused = True
-        self._floor.dirty.pop(box, None)
-
-    def _off_the_link(self) -> None:
-        """Take outboxes that wait for a limited uplink back: some of them may not send now."""
-        if self._delivery.uplink is not None:
-            self._delivery.uplink.restart()
-
-    def _release(self, box: Outbox) -> None:
-        box.paused = False
-        if box.values or box.ended:
-            self._floor.dirty[box] = None
-
-    def _say_paused(self, box: Outbox) -> None:
-        epoch = self._plan.epoch if self._plan is not None else 0
-        if box.slot == self._floor.slot:
-            self._floor.inbound[box.channel][1].paused = epoch
-        else:
-            self._floor.post.record(box.slot, wire.PAUSED, box.channel, _EPOCH.pack(epoch))
-
-    def _say_moved(self, box: Outbox, era: int, slot: int) -> None:
-        self._floor.post.record(box.slot, wire.MOVED, box.channel, _MOVED.pack(era, slot))
+    # -- after a broken connection -----------------------------------------------------------------------------
 
     def say_before(self, box: Outbox) -> None:
         """After a broken connection, before the count of what was sent: since when it counts, after an undone move."""
         if box.era % 2:
-            self._say_moved(box, box.era, self._floor.slot)
+            self._ways.say_moved(box, box.era, self._floor.slot)
 
     def say_again(self, box: Outbox) -> None:
         """After a broken connection, behind what was sent: say again what may have been lost with it."""
@@ -224,25 +176,10 @@ class Mover:
             return
         for each in self._plan.leaving:
             if box.channel in each.unseen:
-                self._say_moved(box, era_of(self._plan.epoch), each.move.new)
+                self._ways.say_moved(box, era_of(self._plan.epoch), each.move.new)
                 return
         if any(box is paused for paused, _ in self._plan.paused):
-            self._say_paused(box)
-
-    def _reroute(self, stages: set[int]) -> None:
-        """Senders that prefer receivers near them look which those are now."""
-        program, site = self._floor.program, self._site
-        before = dict(site.near)
-        site.near.update(self._nearness.rows(site.placement))
-        for task in self._floor.tasks:
-            for number, outlet in task.outlets.items():
-                edge = program.plan.edges[number]
-                local = edge.grouping.kind == "local" and edge.dst_stage in stages
-                if local or before.get(number) != site.near.get(number):
-                    rule = router_of(program, site, edge, task.index)
-                    if isinstance(rule, Detour):
-                        rule.pending = outlet.pending  # what is under way comes back to it
-                    outlet.switch(rule)
+            self._ways.say_paused(box, self._plan.epoch)
 
     # -- frames --------------------------------------------------------------------------------------------------
 
@@ -251,29 +188,16 @@ class Mover:
         if kind == wire.STATE:
             self._take_part(number, memoryview(content))
         elif kind == wire.SEEN:
-            era = _EPOCH.unpack(content)[0]
+            era = EPOCH.unpack(content)[0]
             for each in self._plan.leaving if self._plan is not None else ():
                 if era == era_of(self._plan.epoch):  # type: ignore[union-attr]
                     each.unseen.discard(number)
         elif (found := self._floor.inbound.get(number)) is not None:
             if kind == wire.MOVED:
-                era, new_slot = _MOVED.unpack(content)
-                self._divert(found[1], era, new_slot, slot)
-            elif (epoch := _EPOCH.unpack(content)[0]) > self._closed:
+                era, new_slot = MOVED.unpack(content)
+                self._ways.divert(found[1], era, new_slot, slot)
+            elif (epoch := EPOCH.unpack(content)[0]) > self._ways.closed:
                 found[1].paused = epoch
-
-    def _divert(self, channel: Channel, era: int, slot: int, sender: int) -> None:
-        """The task at the other end of a channel leaves its slot, or has come back to it."""
-        undone = era % 2 == 1
-        if not undone and era // 2 <= self._closed:
-            return  # given up in the meantime: what follows from the sender says so
-        if channel.era != era:
-            if not undone:
-                self._diverted[channel] = channel.slot
-            channel.slot = slot
-            channel.reset(era)
-        if not undone and sender != self._floor.slot:
-            self._floor.post.record(sender, wire.SEEN, channel.id, _EPOCH.pack(era))
 
     # -- the old place -------------------------------------------------------------------------------------------
 
@@ -307,15 +231,15 @@ class Mover:
         each.next_tick_ns, task.next_tick_ns = task.next_tick_ns, None
         for outlet in task.outlets.values():
             for box in outlet.boxes:
-                if (self._target(outlet), box.task) in plan.moves:
+                if (self._ways.target(outlet), box.task) in plan.moves:
                     continue  # paused from the beginning
-                self._hold(box)
+                self._ways.hold(box)
                 if box.slot == self._floor.slot:
-                    self._divert(self._floor.inbound[box.channel][1], era, each.move.new, self._floor.slot)
+                    self._ways.divert(self._floor.inbound[box.channel][1], era, each.move.new, self._floor.slot)
                 else:
                     each.unseen.add(box.channel)
-                    self._say_moved(box, era, each.move.new)
-        self._off_the_link()
+                    self._ways.say_moved(box, era, each.move.new)
+        self._ways.off_the_link()
         try:
             data = pack(task, self._floor.clock.now_ns())
         except Exception as error:  # noqa: BLE001 - a user's snapshot() may raise anything
@@ -350,14 +274,14 @@ class Mover:
         task.next_tick_ns = each.next_tick_ns
         for outlet in task.outlets.values():
             for box in outlet.boxes:
-                if (self._target(outlet), box.task) in plan.moves:
+                if (self._ways.target(outlet), box.task) in plan.moves:
                     continue
                 box.reset(era)
                 if box.slot == floor.slot:
-                    self._divert(floor.inbound[box.channel][1], era, floor.slot, floor.slot)
+                    self._ways.divert(floor.inbound[box.channel][1], era, floor.slot, floor.slot)
                 else:
-                    self._say_moved(box, era, floor.slot)
-                self._release(box)
+                    self._ways.say_moved(box, era, floor.slot)
+                self._ways.release(box)
 
     def _let_go(self, task: Task) -> None:
         """Close what a task holds open here; its operators live on elsewhere and are not closed."""
@@ -371,7 +295,7 @@ class Mover:
     # -- the new place -------------------------------------------------------------------------------------------
 
     def _take_part(self, place: int, content: memoryview) -> None:
-        epoch, key = self._parcels.take(place, content, self._closed)
+        epoch, key = self._parcels.take(place, content, self._ways.closed)
         if epoch and key is None:
             self._give_up(epoch, MoveError("A part of the task was lost on its way.", "The connection broke."))
         elif key is not None and self._parcels.is_whole(key):

@@ -1,7 +1,6 @@
 """A running topology as its user sees it, with the habits of PySpark's StreamingQuery.
 
-``Query`` puts the pieces together: plan, coordinator, host. A host is whatever starts worker processes; Spark
-is one.
+``Query`` puts the pieces together: plan, coordinator, host. Who else takes part in it is in ``parties``.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import platform
 import secrets
 import threading
 import uuid
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tailrace.clock import SystemClock
 from tailrace.errors import ConfigError
@@ -24,6 +23,7 @@ from .deployment import deal_partitions, program_of
 from .errors import QueryError, StartError
 from .explain import explain
 from .loop import CoordinatorLoop
+from .parties import Host, QueryListener
 from .progress import percentiles
 from .relocating import Relocation
 from .together import REGISTRY, busy_by_host
@@ -35,74 +35,11 @@ if TYPE_CHECKING:
     from tailrace.protocol import FromCoordinator
     from tailrace.topology.graph import Topology
 
+    from .parties import Companion
+
 _log = logging.getLogger("tailrace")
 _HOST_STOP_S = 15.0
 _HOST_ABORT_S = 1.0
-
-
-class Host(Protocol):
-    """Starts worker processes and keeps them going."""
-
-    workers: int
-    #: The address of the driver that workers can reach.
-    driver_host: str
-    #: The address of the driver that the coordinator listens on; the same but for NAT and containers.
-    bind_host: str
-    #: What queries that share machines have in common, so that they are placed with regard to each other; else empty.
-    session: str
-
-    def launch(self, boot: Boot) -> None:
-        """Start all workers, without waiting for them."""
-        ...
-
-    def add(self, boot: Boot, slots: list[int]) -> None:
-        """Start workers for further slots, without waiting for them."""
-        ...
-
-    def failure(self) -> Exception | None:
-        """Why the host can no longer keep workers going, if so."""
-        ...
-
-    def stop(self, timeout_s: float) -> None:
-        """End what is left of the workers."""
-        ...
-
-    def describe(self) -> str:
-        """One line on what hosts the workers."""
-        ...
-
-
-class Companion(Protocol):
-    """Something that lives and ends with a query: what feeds it from outside, or refreshes what it reads."""
-
-    def running(self, query: Query) -> None:
-        """The query's workers are open; called once, before ``start`` returns."""
-        ...
-
-    def attend(self, marks: dict[int, int]) -> None:
-        """Several times a second: below these offsets everything is complete, and sinks have what came of it."""
-        ...
-
-    def stopping(self) -> None:
-        """The query is about to stop."""
-        ...
-
-    def ended(self) -> None:
-        """The query has ended and its workers are gone."""
-        ...
-
-
-class QueryListener:
-    """Derive from this to be told of a query's progress and end; called in the coordinator's thread."""
-
-    def onQueryStarted(self, query: Query) -> None:  # noqa: N802 - PySpark's name
-        """The query runs."""
-
-    def onQueryProgress(self, query: Query, progress: dict[str, Any]) -> None:  # noqa: N802 - PySpark's name
-        """A new progress report is there."""
-
-    def onQueryTerminated(self, query: Query, error: Exception | None) -> None:  # noqa: N802 - PySpark's name
-        """The query has ended."""
 
 
 class Query:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .brain import CoordinatorBrain
     from .loop import CoordinatorLoop
     from .moving import Plan, Wanted
-    from .query import Host
+    from .parties import Host
 
 _POLL_S = 0.002
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tailrace.coordinator.query import Host
+    from tailrace.coordinator.parties import Host
     from tailrace.metrics.histogram import Histogram
 
 WORKERS = 3

@@ -12,6 +12,7 @@ from tailrace import testing
 from tailrace.batch import root_id
 from tailrace.config import Settings
 from tailrace.connect.base import NO_RECORDS, Reader, Records, Source
+from tailrace.worker.task import Work
 
 
 def test_duplicates_in_front_are_passed_over_to_find_what_is_new():
@@ -32,6 +33,21 @@ def test_duplicates_in_front_are_passed_over_to_find_what_is_new():
     assert work is not None
     assert work.batch.values == [12345]
     assert task.guard.dropped == 3
+
+
+@pytest.mark.parametrize(("cost_ns", "pieces"), [(2_000, 8), (400_000, 5), (4_000_000, 2)])
+def test_what_is_with_a_thread_takes_about_a_slice_but_two_turns_at_least(cost_ns, pieces):
+    """A move has to wait for all of it."""
+    flow = tr.Topology("threads")
+    flow.source(testing.TestSource([1])).shuffle().map(str, blocking=True, name="slow").sink(testing.TestSink())
+    with testing.InProcess(flow, workers=1) as query:
+        task = next(each for each in query._find(0, 1).brain.tasks if each.stage.head.name == "slow")
+        for _ in range(50):
+            work = Work(task, batch_of([1], None, [root_id(1, 0)], [0], [1]))
+            work.took_ns = cost_ns
+            task.account(work)
+        task.values_per_turn(2_000_000)
+        assert task.pieces_max == pieces
 
 
 class Paced(Source):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _TICK_S = 0.05
 _FAREWELL_TICKS = 40
+#: What the selector calls the bell; connections are numbered from 1.
+_BELL = 0
 
 
 class CoordinatorLoop:
@@ -38,6 +40,10 @@ class CoordinatorLoop:
         self._server = socket.create_server((host, 0))
         self._server.setblocking(False)
         self._selector.register(self._server, selectors.EVENT_READ, None)
+        self._bell, self._rung = socket.socketpair()
+        self._bell.setblocking(False)
+        self._rung.setblocking(False)
+        self._selector.register(self._rung, selectors.EVENT_READ, _BELL)
         self._connections: dict[int, StreamConnection] = {}
         self._slots: dict[int, int] = {}
         self._lines: dict[int, list[bytes]] = {}
@@ -61,9 +67,12 @@ class CoordinatorLoop:
         self._thread.join(timeout_s)
 
     def ask(self, change: Callable[[CoordinatorBrain, int], None]) -> None:
-        """Change the brain from another thread."""
+        """Change the brain from another thread; what follows from it is done at once."""
         with self._lock:
             change(self._brain, self._clock.now_ns())
+        if threading.current_thread() is not self._thread:  # its own round is not over yet
+            with contextlib.suppress(OSError):  # rung often enough, or the loop has ended
+                self._bell.send(b"\0")
 
     def _serve(self) -> None:
         farewell = 0
@@ -72,6 +81,8 @@ class CoordinatorLoop:
                 with self._lock:
                     if key.data is None:
                         self._accept()
+                    elif key.data == _BELL:
+                        self._rung.recv(4096)
                     else:
                         self._attend(key.data, events)
             with self._lock:
@@ -86,6 +97,8 @@ class CoordinatorLoop:
         self._brain.close_book(self._clock.now_ns())
         self.on_tick()
         self._selector.close()
+        self._bell.close()
+        self._rung.close()
         self._server.close()
         self.ended.set()
 

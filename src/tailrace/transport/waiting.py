@@ -62,8 +62,8 @@ class SelectWaiter:
         del patient  # a socket wakes for everything
         try:
             # The selector would sleep for whole milliseconds; a source naps for less, and so does a link with a delay.
-            select.select((self._selector,), (), (), timeout_us / 1e6)
-        except (TypeError, ValueError):  # a selector without a descriptor, or one too high for this call
+            select.select((self._selector.fileno(),), (), (), timeout_us / 1e6)  # type: ignore[attr-defined]
+        except (AttributeError, ValueError):  # a selector without a descriptor, or one too high for this call
             self._selector.select(timeout_us / 1e6)
         with contextlib.suppress(BlockingIOError):
             self._inner.recv(4096)

@@ -13,7 +13,7 @@ from rich.table import Table
 from .claims import read_claims
 from .jobs import find
 from .pages import write_pages
-from .runner import polite_end, run_all, taken_over
+from .runner import OVER, lanes, polite_end, run_all, taken_over
 from .store import Store, source_digest
 from .verdict import VERDICTS, Judged, judge
 
@@ -84,10 +84,11 @@ class Watch:
 
     def __init__(self, console: Console, jobs: Sequence[Job], planned_s: Callable[[Job], float]) -> None:
         self._console = console
-        self._planned_s = planned_s
-        self._left_s = {job: planned_s(job) for job in jobs}
+        # Jobs that run beside each other take their part of the time.
+        self._planned_s = {job: planned_s(job) / lanes(job) for job in jobs}
+        self._left_s = dict(self._planned_s)
         self._all_s = max(1.0, sum(self._left_s.values()))
-        self._running: Job | None = None
+        self._running: list[Job] = []
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._bar = self._progress.add_task("", total=self._all_s, left="")
@@ -100,18 +101,20 @@ class Watch:
         self._progress.stop()
 
     def tell(self, job: Job, passed_s: float) -> None:
-        """Hear which job runs, and for how long."""
-        if job != self._running:
-            if self._running is not None:
-                self._left_s[self._running] = 0.0
-            self._running = job
-            if not self._console.is_terminal:
-                self._console.print(f"{self._left():>16}  {job.text}", highlight=False, markup=False)
-        # A job that takes longer than planned is still not over.
-        self._left_s[job] = max(1.0, self._planned_s(job) - passed_s)
-        left_s = sum(self._left_s.values())
+        """Hear which job runs, and for how long, or that it is over."""
+        if passed_s == OVER:
+            self._left_s[job] = 0.0
+            self._running = [other for other in self._running if other != job]
+        else:
+            # A job that takes longer than planned is still not over.
+            self._left_s[job] = max(1.0, self._planned_s[job] - passed_s / lanes(job))
+            if job not in self._running:
+                self._running.append(job)
+                if not self._console.is_terminal:
+                    self._console.print(f"{self._left():>16}  {job.text}", highlight=False, markup=False)
         self._progress.update(
-            self._bar, completed=self._all_s - left_s, description=job.text, left=self._left()
+            self._bar, completed=self._all_s - sum(self._left_s.values()),
+            description=", ".join(each.text for each in self._running), left=self._left(),
         )  # fmt: skip
 
     def _left(self) -> str:

@@ -1,13 +1,15 @@
-"""Runs the jobs behind the claims one after the other, each in a process of its own, and gives what they found.
+"""Runs the jobs behind the claims, each in a process of its own, and gives what they found.
 
-What an earlier, interrupted run has found with the same code is taken over. A job that fails or takes far too long is
-a reason, not an end: the others go on. Called by ``cli`` and ``watch``.
+Benches run alone, one after the other, since they measure; simulations, which only compute, fill the cores beside each
+other. What an earlier, interrupted run has found with the same code is taken over. A job that fails is tried once more;
+one that fails again or takes far too long is a reason, not an end: the others go on. Called by ``cli`` and ``watch``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -26,8 +28,13 @@ if TYPE_CHECKING:
     from .jobs import Job
     from .store import Store
 
+    #: Hears which job runs and for how many seconds it has; ``OVER`` when it has ended.
+    Tell = Callable[[Job, float], None]
+
 #: A job may take this many times what is planned, and never less than a minute and a half.
-LIMIT_FACTOR, LIMIT_MIN_S = 3.0, 90.0
+LIMIT_FACTOR, LIMIT_MIN_S = 2.0, 90.0
+ATTEMPTS = 2
+OVER = math.inf
 EXIT_TERMINATED = 143
 _POLL_S = 0.2
 _END_S = 20.0
@@ -44,6 +51,11 @@ class Outcome:
     taken_over: bool = False
 
 
+def lanes(job: Job) -> int:
+    """How many jobs of this kind run beside each other."""
+    return machine.cores() if job.kind == "simulate" else 1
+
+
 def run_all(
     jobs: Sequence[Job],
     store: Store,
@@ -51,21 +63,36 @@ def run_all(
     *,
     quick: bool,
     fresh: bool = False,
-    tell: Callable[[Job, float], None] = lambda _job, _seconds: None,
+    tell: Tell = lambda _job, _seconds: None,
 ) -> dict[Job, Outcome]:
-    """Run what is not there yet; ``tell`` hears which job runs and for how many seconds it has."""
+    """Run what is not there yet, benches first; the longest simulations begin, so that the cores end together."""
     found: dict[Job, Outcome] = {}
+    waiting: list[Job] = []
     for job in jobs:
-        tell(job, 0.0)
         missing = job.missing()
         kept = None if fresh or missing else store.load(job)
-        if missing:
-            found[job] = Outcome(None, missing)
-        elif kept is not None:
-            found[job] = Outcome(kept, taken_over=True)
+        if missing or kept is not None:
+            found[job] = Outcome(kept, missing or "", taken_over=kept is not None)
+            tell(job, OVER)
         else:
-            found[job] = _run(job, store, planned_s(job), quick=quick, tell=tell)
-    return found
+            waiting.append(job)
+    waiting.sort(key=lambda job: (True, -planned_s(job)) if job.kind == "simulate" else (False, 0.0))
+    with contextlib.ExitStack() as ended:
+        running: list[_Run] = []
+        while waiting or running:
+            while waiting and len(running) < min(lanes(job) for job in (waiting[0], *(run.job for run in running))):
+                run = _Run(waiting.pop(0), store, planned_s, quick=quick)
+                ended.callback(run.end)
+                running.append(run)
+            for run in list(running):
+                tell(run.job, run.passed_s)
+                outcome = run.outcome()
+                if outcome is not None:
+                    found[run.job] = outcome
+                    running.remove(run)
+                    tell(run.job, OVER)
+            time.sleep(_POLL_S)
+    return {job: found[job] for job in jobs}
 
 
 def taken_over(jobs: Sequence[Job], store: Store) -> dict[Job, Outcome]:
@@ -75,62 +102,75 @@ def taken_over(jobs: Sequence[Job], store: Store) -> dict[Job, Outcome]:
             for job, found in kept.items()}  # fmt: skip
 
 
-def _run(job: Job, store: Store, planned_s: float, *, quick: bool, tell: Callable[[Job, float], None]) -> Outcome:
-    load = machine.sample_load()
-    limit_s = max(LIMIT_MIN_S, LIMIT_FACTOR * planned_s)
-    with tempfile.TemporaryDirectory(prefix="tailrace-papers-") as folder:
-        file, log = Path(folder) / "found.json", Path(folder) / "log"
-        began_s = time.monotonic()
-        with log.open("wb") as output:
-            code = _wait(job, job.command(file, quick=quick), output, limit_s, tell)
-        took_s = time.monotonic() - began_s
+class _Run:
+    """One job under way: its process, its limit and how often it was begun."""
+
+    def __init__(self, job: Job, store: Store, planned_s: Callable[[Job], float], *, quick: bool) -> None:
+        self.job = job
+        self._store = store
+        self._quick = quick
+        self._limit_s = max(LIMIT_MIN_S, LIMIT_FACTOR * planned_s(job))
+        self._attempts = 0
+        self._load = machine.sample_load()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._attempts += 1
+        self._folder = tempfile.TemporaryDirectory(prefix="tailrace-papers-")
+        self._file, self._log = Path(self._folder.name) / "found.json", Path(self._folder.name) / "log"
+        self._began_s = time.monotonic()
+        with self._log.open("wb") as output:
+            # A session of its own: what a bench started is ended with it.
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                self.job.command(self._file, quick=self._quick),
+                stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def passed_s(self) -> float:
+        """Since this attempt began."""
+        return time.monotonic() - self._began_s
+
+    def outcome(self) -> Outcome | None:
+        """What it found, or nothing while it runs."""
+        code = self._process.poll()
         if code is None:
-            return Outcome(None, f"it was ended after {limit_s:.0f} s")
-        # A bench leaves with 1 when it misses a bar of its own; its figures are there all the same.
-        if code not in {0, _BAR_MISSED} or not file.exists():
-            return Outcome(None, f"it failed (exit code {code}): {_last_words(log)}")
-        return Outcome(store.save(job, json.loads(file.read_text(encoding="utf-8")), took_s, load))
-
-
-def _wait(job: Job, command: list[str], output: Any, limit_s: float, tell: Callable[[Job, float], None]) -> int | None:
-    """The exit code, or nothing when the time ran out."""
-    began_s = time.monotonic()
-    # A session of its own: what a bench started is ended with it.
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
-    )
-    with _ended(process):
-        while process.poll() is None:
-            passed_s = time.monotonic() - began_s
-            if passed_s > limit_s:
+            if self.passed_s <= self._limit_s:
                 return None
-            tell(job, passed_s)
-            time.sleep(_POLL_S)
-        return process.returncode
+            self.end()
+            return Outcome(None, f"it was ended after {self._limit_s:.0f} s")
+        took_s = self.passed_s
+        # A bench leaves with 1 when it misses a bar of its own; its figures are there all the same.
+        if code in {0, _BAR_MISSED} and self._file.exists():
+            document = json.loads(self._file.read_text(encoding="utf-8"))
+            self.end()
+            return Outcome(self._store.save(self.job, document, took_s, self._load))
+        reason = f"it failed (exit code {code}): {_last_words(self._log)}"
+        self.end()
+        if self._attempts < ATTEMPTS:
+            self._begin()
+            return None
+        return Outcome(None, reason)
+
+    def end(self) -> None:
+        """Whatever comes, leave nothing behind: a polite end first, since a bench has a Spark to stop."""
+        for number, patience_s in ((signal.SIGTERM, _END_S), (signal.SIGKILL, _END_S)):
+            if self._process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(patience_s)
+        self._folder.cleanup()
 
 
 @contextlib.contextmanager
 def polite_end() -> Iterator[None]:
-    """Let SIGTERM end this process as Ctrl-C does, so that the job at hand, in a session of its own, ends too."""
+    """Let SIGTERM end this process as Ctrl-C does, so that the jobs at hand, in sessions of their own, end too."""
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Whatever comes, leave no process behind: a polite end first, since a bench has a Spark to stop."""
-    try:
-        yield
-    finally:
-        for number, patience_s in ((signal.SIGTERM, _END_S), (signal.SIGKILL, _END_S)):
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, number)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(patience_s)
 
 
 def _last_words(log: Path) -> str:

@@ -46,8 +46,8 @@ def marks(tmp_path):
     return tmp_path / "marks"
 
 
-def scripted(marks, script, name="slots"):
-    return Scripted("simulate", name, script=script, marks=str(marks))
+def scripted(marks, script, name="slots", kind="simulate"):
+    return Scripted(kind, name, script=script, marks=str(marks))
 
 
 def run(jobs, folder, digest="one", **options):
@@ -86,6 +86,34 @@ def test_a_failure_is_a_reason_and_the_others_go_on(tmp_path, marks):
     assert found[bad].result is None
     assert "no luck today" in found[bad].reason
     assert found[good].result is not None
+
+
+def test_what_fails_once_is_tried_again(tmp_path, marks):
+    job = scripted(marks, f"marked = len(open({str(marks)!r}).read()); marked > 1 or sys.exit('not yet'); {WRITES}")
+    assert run([job], tmp_path)[job].result is not None
+    assert marks.read_text() == "xx"
+
+
+def test_simulations_run_beside_each_other(tmp_path, marks, monkeypatch):
+    monkeypatch.setattr(runner.machine, "cores", lambda: 2)
+    # Each ends only when the other has begun too.
+    both = f"[time.sleep(0.02) for _ in range(2000) if len(open({str(marks)!r}).read()) < 2]; {WRITES}"
+    jobs = [scripted(marks, both, name) for name in ("slots", "hone")]
+    found = run(jobs, tmp_path)
+    assert list(found) == jobs
+    assert all(outcome.result is not None for outcome in found.values())
+
+
+def test_benches_run_alone_and_before_the_simulations(tmp_path, marks, monkeypatch):
+    monkeypatch.setattr(runner.machine, "cores", lambda: 2)
+    log = tmp_path / "log"
+
+    def noting(name, kind):
+        note = f"open({str(log)!r}, 'a').write('{name} ')"
+        return scripted(marks, f"{note}; time.sleep(0.3); {note}; {WRITES}", name, kind)
+
+    run([noting("slots", "simulate"), noting("ring", "bench"), noting("hone", "bench")], tmp_path)
+    assert log.read_text().split() == ["ring", "ring", "hone", "hone", "slots", "slots"]
 
 
 def test_a_bench_that_misses_a_bar_of_its_own_has_figures_all_the_same(tmp_path, marks):

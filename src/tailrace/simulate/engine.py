@@ -40,7 +40,8 @@ _NS_PER_MS = 1e6
 #: What is open when the sources end may take this many times as long again.
 _DRAIN = 20
 _TIMELINE_POINTS = 2000
-_NO_HEADS = numbers()
+#: What rules get that look at values alone: one for all tuples, since making one up takes time.
+_NO_HEADS = Batch([], None, numbers())
 
 
 class Engine:
@@ -86,8 +87,10 @@ class Engine:
             tasks = [Task(stage, index, node) for index, node in enumerate(places)]
             self._tasks[stage.name] = tasks
             self._edges[stage.name] = []
-            for node in sorted(set(places)):
-                mates = [task for task in tasks if task.node == node]
+            mates_on: dict[int, list[Task]] = {}
+            for task in tasks:
+                mates_on.setdefault(task.node, []).append(task)
+            for node, mates in sorted(mates_on.items()):
                 random = self._random(f"{stage.name}-{node}")
                 self._groups.append(Group(mates, paces[node], random, self.agenda, self._done))
 
@@ -163,21 +166,24 @@ class Engine:
         self, edge: Edge, sender: int, node: int, attempt: Attempt, lineage: int, keys: list[int], size: int
     ) -> None:
         count = len(keys)
-        heads = numbers((attempt.root.id, attempt.incarnation, lineage)) if edge.wants_heads else _NO_HEADS
         attempt.pending += count
+        origin = _NO_HEADS
+        if edge.wants_heads:
+            origin = Batch(keys, [count], numbers((attempt.root.id, attempt.incarnation, lineage)))
         tag = edge.number << 16
-        for key, dest in zip(keys, edge.choose(sender, keys, Batch(keys, [count], heads)), strict=True):
+        uplink, agenda = self._uplinks.get(node), self.agenda
+        for key, dest in zip(keys, edge.choose(sender, keys, origin), strict=True):
             item = Item(attempt, edge, sender, dest, mix(lineage, tag), key, size)
             tag += 1
-            to = item.task.node
-            if to != node and node in self._uplinks and not self._ways.near(node, to):
-                self._uplinks[node].put(self._outbox(node, edge, sender, dest), item)
+            task = item.task
+            if uplink is not None and task.node != node and not self._ways.near(node, task.node):
+                uplink.put(self._outbox(node, edge, sender, dest), item)
                 continue
-            delay_ns = self._ways.delay_ns(node, to)
+            delay_ns = self._ways.delay_ns(node, task.node)
             if delay_ns:
-                self.agenda.at(self.agenda.now_ns + delay_ns, _arrive, item)
+                agenda.at(agenda.now_ns + delay_ns, task.group.arrive, item)
             else:
-                item.task.group.arrive(item)
+                task.group.arrive(item)
 
     def _outbox(self, node: int, edge: Edge, sender: int, dest: int) -> int:
         key = (edge.number, sender, dest if self.model.outbox_per == "destination" else -1)
@@ -211,6 +217,10 @@ class Engine:
                     progress(step / 100)
             self.agenda.run(end_ns * (1 + _DRAIN))
         return self._result(seconds, warm_ns)
+
+    def done(self, stage: str) -> list[int]:
+        """Tuples that each task of a stage has done."""
+        return [task.done for task in self._tasks[stage]]
 
     def _result(self, seconds: float, warm_ns: int) -> Result:
         found = sorted(pair for source in self.sources for pair in source.latencies_ns if pair[0] >= warm_ns)

@@ -20,6 +20,7 @@ from ..comparison import Panel, Report, Row
 from ..engine import Engine
 from ..model import Policies
 from ..summary import medians, ratios_to
+from .online import keyed, online_rows
 from .placed import TABLE_1, Drawing, model_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def turbostream(*, quick: bool, seeds: int, progress: Callable[[str, float], Non
         case = f"{drawn.name},{deployment}"
         rows += [Row(case, arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()]
     panels = [_bars(rows, name) for name in ("SOL", "ThroughputTest")]
+    for drawn in (throughput_test(), keyed(throughput_test(), _SERVICE_US)):
+        for deployment in ("1N2W", "2N2W", "4N4W"):
+            rows += online_rows(drawn, deployment, DEPLOYMENTS[deployment], RING, tuples, seeds)
     return Report("turbostream", turbostream.__doc__ or "", rows, panels, ("mean_ms", "intra_share"))
 
 

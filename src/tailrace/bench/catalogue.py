@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Benches that live in other rooms, beside what they measure.
 _MOUNTED = ("placement", "lever")
 _COMPARED = ("wordcount", "exclaim")
-_TAILS = ("hone", "sharedqueue", "balance", "timeout", "auto", "truth")
+_TAILS = ("hone", "sharedqueue", "balance", "timeout", "auto", "truth", "ablation")
 NAMES = (*_COMPARED, "metrics", "scale", "ring", "dataframe", *_TAILS, "migrate", "topologies", *_MOUNTED)
 
 

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from .claims import read_claims
 from .jobs import find
-from .pages import write_pages
+from .pages import number, write_pages
+from .readme import write_verdicts
 from .runner import OVER, lanes, polite_end, run_all, taken_over
 from .store import Store, source_digest
 from .verdict import VERDICTS, Judged, judge
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .runner import Outcome
 
 RESULTS = Path("docs/results")
+README = Path("README.md")
 _SECONDS_PER_MINUTE = 60
 
 
@@ -51,6 +53,9 @@ def papers(
             )  # fmt: skip
     judged = [judge_one(claim, outcomes) for claim in claims.claim]
     written = write_pages(out, claims, judged, outcomes, quick=quick, whole=not only)
+    # Results that were asked for elsewhere are not the project's.
+    if not only and out == RESULTS and write_verdicts(README, out, claims, judged):
+        written.append(README)
     show(console, judged)
     console.print(f"Written: {', '.join(str(file) for file in written)}", highlight=False)
 
@@ -72,8 +77,8 @@ def show(console: Console, judged: Sequence[Judged]) -> None:
     """One line per claim, and how many there are of each verdict."""
     table = Table("paper", "claim", "theirs", "ours", "verdict")
     for each in judged:
-        ours = each.reason if each.figure is None else f"{each.figure.ours:.3g}"
-        table.add_row(each.claim.paper, each.claim.claim, f"{each.claim.theirs:g}", ours, each.verdict)
+        ours = each.reason if each.figure is None else number(each.figure.ours)
+        table.add_row(each.claim.paper, each.claim.claim, number(each.claim.theirs), ours, each.verdict)
     console.print(table)
     counts = (f"{sum(each.verdict == verdict for each in judged)} {verdict}" for verdict in VERDICTS)
     console.print(", ".join(counts), highlight=False)

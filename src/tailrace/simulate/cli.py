@@ -56,7 +56,8 @@ def show(console: Console, report: Report, seeds: int, *, quick: bool) -> None:
     for row in report.rows:
         table.add_row(row.case, row.arm, *(_cell(row, column) for column in report.columns))
     console.print(table)
-    baselines = list(dict.fromkeys(baseline for row in report.rows for baseline in row.ratios))
+    # A baseline's own row leaves itself out, so the longest list has them all, in the order of the brackets.
+    baselines = max((list(row.ratios) for row in report.rows), key=len, default=[])
     if baselines:
         console.print(f"In brackets: ratio to {', to '.join(baselines)}; median of {seeds} paired by seed.")
     for row in report.rows:

@@ -11,6 +11,7 @@ from tailrace.cli.main import app, main
 from tailrace.papers import cli
 from tailrace.papers.claims import Plot, read_claims
 from tailrace.papers.plots import panels_of
+from tailrace.papers.readme import BEGIN, END
 from tailrace.papers.store import Store
 
 CLAIMS = """
@@ -91,6 +92,23 @@ def test_a_page_has_table_reasons_plots_and_what_it_was_run_on(laid_ready, capsy
     assert plot.lstrip().startswith("<?xml")
     assert "| [Hone](hone.md) | 0 | 1 | 0 | 1 |" in (laid_ready / "README.md").read_text()
     assert "1 holds but smaller, 0 does not hold, 1 not run" in capsys.readouterr().out
+
+
+def test_the_projects_readme_gets_the_verdicts_between_its_marks_and_nothing_else(laid_ready, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    readme = tmp_path / "README.md"
+    readme.write_text(f"# Top\n\n{BEGIN}\nan old table\n{END}\n\nBottom.\n")
+    for _ in range(2):  # a second time writes the same
+        with pytest.raises(SystemExit):
+            main(["papers", "--quick", "--no-run", "--out", "results"])
+        text = readme.read_text()
+        assert text.startswith("# Top\n\n") and text.endswith(f"{END}\n\nBottom.\n")
+        assert "| [Hone](results/hone.md) | 0 | 1 | 0 | 1 |" in text
+        assert "an old table" not in text
+    readme.write_text("no marks")
+    with pytest.raises(SystemExit):
+        main(["papers", "--quick", "--no-run", "--out", "results"])
+    assert readme.read_text() == "no marks"
 
 
 def test_what_no_run_found_is_said_to_be_missing(laid_ready):

@@ -37,13 +37,12 @@ def write_verdicts(readme: Path, results: Path, claims: Claims, judged: Sequence
 
 
 def _verdicts(results: Path, claims: Claims, judged: Sequence[Judged]) -> str:
-    lines = [
-        f"| paper | {' | '.join(VERDICTS)} | its headlines, run on the engine here |",
-        "|---" * (len(VERDICTS) + 2) + "|",
-    ]
+    shown = [verdict for verdict in VERDICTS if verdict != NOT_RUN or any(each.verdict == verdict for each in judged)]
+    heading = f"| paper | {' | '.join(shown)} | its headlines, run on the engine here |"
+    lines = [heading, "|---" * (len(shown) + 2) + "|"]
     for paper in claims.paper:
         own = [each for each in judged if each.claim.paper == paper.id]
-        counts = " | ".join(str(sum(each.verdict == verdict for each in own)) for verdict in VERDICTS)
+        counts = " | ".join(str(sum(each.verdict == verdict for each in own)) for verdict in shown)
         lines.append(f"| [{_short(paper)}]({results.as_posix()}/{paper.id}.md) | {counts} | {_headlines(own)} |")
     titles = {plot.id: plot.title for plot in claims.plot}
     drawn = [name for name in PLOTS if (results / "plots" / f"{name}.svg").exists() and name in titles]

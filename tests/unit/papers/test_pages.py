@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -96,19 +97,22 @@ def test_a_page_has_table_reasons_plots_and_what_it_was_run_on(laid_ready, capsy
 
 def test_the_projects_readme_gets_the_verdicts_between_its_marks_and_nothing_else(laid_ready, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "RESULTS", Path(laid_ready.name))
     readme = tmp_path / "README.md"
     readme.write_text(f"# Top\n\n{BEGIN}\nan old table\n{END}\n\nBottom.\n")
     for _ in range(2):  # a second time writes the same
         with pytest.raises(SystemExit):
             main(["papers", "--quick", "--no-run", "--out", "results"])
         text = readme.read_text()
-        assert text.startswith("# Top\n\n") and text.endswith(f"{END}\n\nBottom.\n")
+        assert text.startswith("# Top\n\n")
+        assert text.endswith(f"{END}\n\nBottom.\n")
         assert "| [Hone](results/hone.md) | 0 | 1 | 0 | 1 |" in text
         assert "an old table" not in text
-    readme.write_text("no marks")
-    with pytest.raises(SystemExit):
-        main(["papers", "--quick", "--no-run", "--out", "results"])
-    assert readme.read_text() == "no marks"
+    for text, out in (("no marks", "results"), (f"{BEGIN}{END}", "elsewhere")):
+        readme.write_text(text)
+        with pytest.raises(SystemExit):
+            main(["papers", "--quick", "--no-run", "--out", out])
+        assert readme.read_text() == text
 
 
 def test_what_no_run_found_is_said_to_be_missing(laid_ready):

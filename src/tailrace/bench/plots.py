@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import machine
 from .errors import PlotsMissingError
 
 if TYPE_CHECKING:
@@ -53,16 +54,23 @@ def draw(rows: Sequence[Row], folder: Path, curves: Mapping[str, Curve] = SCALE)
             continue
         unit = next(row["unit"] for row in rows if row["metric"] == metric and row["case"].startswith(prefix))
         figure, axes = pyplot.subplots(figsize=_SIZE_IN, layout="constrained")
-        axes.plot(*zip(*curve, strict=True), marker="o")
-        axes.set(title=title, xlabel=x_label, ylabel=unit, ylim=(0, None))
+        axes.plot(*zip(*curve, strict=True), marker="o", label="tailrace")
+        axes.set(title=title, xlabel=x_label, ylabel=f"{metric.replace('_', ' ')}, {unit}", ylim=(0, None))
+        axes.legend(fontsize=7)
         axes.set_xscale("log", base=base)
         axes.set_xticks([x for x, _ in curve], [f"{x:,}" for x, _ in curve])
         axes.grid(visible=True, alpha=0.3)
+        figure.supxlabel(made_by("scale"), fontsize=8, color="0.4")
         for ending in ("svg", "png"):
             files.append(folder / f"{name}.{ending}")
             figure.savefig(files[-1])
         pyplot.close(figure)
     return files
+
+
+def made_by(bench: str) -> str:
+    """What stands below a plot."""
+    return f"tailrace bench {bench}, commit {machine.commit() or 'unknown'}"
 
 
 def pyplot_of_files() -> Any:

@@ -78,6 +78,8 @@ class Plot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     metric: str = ""
     case: str = ""
     baseline: str = ""
+    #: What the rows' own values are called.
+    ours: str = "ours"
     x_label: str = ""
     y_label: str = ""
     log_x: bool = False

@@ -63,7 +63,7 @@ def _curves(plot: Plot, document: Mapping[str, Any]) -> tuple[dict[str, dict[str
         x = groups["x"]
         names += [x] if x not in names else []
         if row["value"] is not None:
-            lines.setdefault(groups.get("line") or "ours", {})[x] = row["value"]
+            lines.setdefault(groups.get("line") or plot.ours, {})[x] = row["value"]
         if row["baseline_value"] is not None:
             lines.setdefault(row["baseline"], {})[x] = row["baseline_value"]
     return lines, names

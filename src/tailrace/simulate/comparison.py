@@ -125,7 +125,7 @@ def _panels(case: str, results: Mapping[str, Sequence[Result]]) -> list[Panel]:
                 f"task {task}": [(second, weights[task]) for second, weights in history]
                 for task in range(len(history[0][1]))
             }
-            found.append(Panel(f"{case}: weights under {arm}", "time, s", "weight", lines))
+            found.append(Panel(f"{case}: weights under {arm}", "time, s", "weight, share of the traffic", lines))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from .errors import PlotsMissingError
@@ -19,6 +20,11 @@ _MARKERS = "osv^Dx+*"
 _BARS_WIDTH = 0.8
 _TICKS_FLAT = 4
 _ROOM_FOR_LEGEND, _LEGEND_COLUMNS = 1.25, 4
+_TITLE_CHARACTERS, _TITLE_PT = 56, 10.5
+#: On a logarithmic axis so many values get ticks of their own.
+_OWN_TICKS_MAX = 8
+_KIB = 1024
+_LEGEND_ALPHA = 0.5
 
 
 def draw(report: Report, file: Path, commit: str | None) -> None:
@@ -56,17 +62,38 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         _draw_bars(axes, panel)
     else:
         _draw_lines(axes, panel)
-    axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label.replace("_", " "))
+    axes.set(xlabel=panel.x_label, ylabel=panel.y_label.replace("_", " "))
+    axes.set_title("\n".join(textwrap.wrap(panel.title, _TITLE_CHARACTERS)), fontsize=_TITLE_PT)
     if panel.log_x:
         axes.set_xscale("log")
+        _plain_ticks(axes.xaxis, sorted({x for points in panel.lines.values() for x, _ in points}))
     if panel.log_y:
         axes.set_yscale("log")
+        _plain_ticks(axes.yaxis)
+    elif all(y >= 0 for points in panel.lines.values() for _, y in points):
+        axes.set_ylim(bottom=0)  # a difference of one in a hundred should look like one
     axes.grid(visible=True, alpha=0.3)
     if panel.ticks:  # bars stand everywhere, so the legend gets a strip of its own above them
         axes.set_ylim(top=axes.get_ylim()[1] * _ROOM_FOR_LEGEND)
         axes.legend(fontsize=7, loc="upper center", ncols=min(_LEGEND_COLUMNS, len(panel.lines)))
     elif any(panel.lines.values()):
-        axes.legend(fontsize=7)
+        # What lies behind it must still be seen.
+        axes.legend(fontsize=7, framealpha=_LEGEND_ALPHA)
+
+
+def _plain_ticks(axis: Any, values: Sequence[float] = ()) -> None:
+    """Write 200 rather than 2 x 10^2, at the values themselves where they are few."""
+    from matplotlib import ticker  # noqa: PLC0415 - an optional dependency
+
+    own = 0 < len(values) <= _OWN_TICKS_MAX
+    axis.set_major_locator(ticker.FixedLocator(values) if own else ticker.LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _plain(value)))
+    axis.set_minor_locator(ticker.NullLocator())
+    axis.set_tick_params(labelsize=8)
+
+
+def _plain(value: float) -> str:
+    return f"{value / _KIB:g} Ki" if value and value % _KIB == 0 else f"{value:,.10g}"
 
 
 def _draw_lines(axes: Any, panel: Panel) -> None:

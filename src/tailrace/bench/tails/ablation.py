@@ -153,6 +153,6 @@ def compared(measured: Mapping[str, Measured]) -> list[Row]:
             found += tail_rows(arm, own, measured[NONE], NONE, {})
         if arm.startswith("all but "):
             found += tail_rows(arm, own, measured[ALL], ALL, {})
-        if any(own.extra):
+        if policy_of(arm).replay == "adaptive":
             found.append(make_row(arm, "extra_load", "replays per root", own.extra, better="lower"))
     return found

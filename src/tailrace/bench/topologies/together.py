@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace.bench import inside
-from tailrace.bench.plots import pyplot_of_files
+from tailrace.bench.plots import made_by, pyplot_of_files
 from tailrace.bench.rows import make_row
 from tailrace.bench.tails.flows import Poisson
 from tailrace.config import Policy, Settings
@@ -216,9 +216,10 @@ def _draw(run: Run, folder: Path) -> list[Path]:
     for name, course in run.courses.items():
         axes.plot(*zip(*course.points, strict=True), marker=".", label=name)
     axes.axvspan(*run.rebalanced_s, alpha=0.3, label="rebalanced as one graph")
-    axes.set(title="Three topologies on four nodes", xlabel="seconds", ylabel="processing time (ms)", yscale="log")
+    axes.set(title="Three topologies on four nodes", xlabel="time, s", ylabel="mean processing time, ms", yscale="log")
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
+    figure.supxlabel(made_by("topologies"), fontsize=8, color="0.4")
     files = [folder / f"topologies-together.{ending}" for ending in ("svg", "png")]
     for file in files:
         figure.savefig(file)

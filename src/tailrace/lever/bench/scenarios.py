@@ -99,9 +99,10 @@ def _draw(curves: dict[str, tuple[list[float], list[float]]], target: Path) -> N
 
     figure = Figure(figsize=(12, 7), layout="constrained")
     for panel, (name, (before, after)) in zip(figure.subplots(2, 3, sharey=True).flat, curves.items(), strict=False):
-        panel.plot(range(-len(before), 0), before)
-        panel.plot(range(len(after)), after)
+        panel.plot(range(-len(before), 0), before, label="before the change")
+        panel.plot(range(len(after)), after, label="after it")
         panel.axvline(-0.5, linestyle=":")
-        panel.set(title=name, xlabel="batches after the change", ylabel="batch ms")
+        panel.set(title=name, xlabel="batches after the change", ylabel="duration of a batch, ms")
+        panel.legend(fontsize=7)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target)

@@ -45,7 +45,7 @@ def helpers(plots: Path | None, counts: Sequence[int] = HELPERS) -> list[Row]:
     base_ms = simulated_ms(LeverPlan(helpers=0))
     found = {count: simulated_ms(LeverPlan(helpers=count)) for count in counts}
     if plots:
-        _draw(found, "helpers", "simulated batch ms", plots / "lever_helpers.svg")
+        _draw(found, "helpers", "simulated duration of a batch, ms", plots / "lever_helpers.svg")
     rows = [
         plain(f"helpers_{count}", "batch_ms_mean", "ms", value, "helpers_0", base_ms, better="lower",
               paper="near ideal" if count == 4 else "best" if count == 6 else "")  # noqa: PLR2004  the paper's counts
@@ -73,7 +73,7 @@ def intervals(running: Bench, full: Size, plots: Path | None) -> list[Row]:
         )
         curve[length_s] = rows[-1]["ratio"]
     if plots:
-        _draw(curve, "interval, s", "batch time against default Spark", plots / "lever_intervals.svg")
+        _draw(curve, "interval, s", "batch time, ratio to default Spark", plots / "lever_intervals.svg")
     return rows
 
 
@@ -82,7 +82,8 @@ def _draw(points: dict[float, float] | dict[int, float], x: str, y: str, target:
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     panel = figure.subplots()
-    panel.plot([*points.keys()], [*points.values()], marker="o")
+    panel.plot([*points.keys()], [*points.values()], marker="o", label="lever")
     panel.set(xlabel=x, ylabel=y, ylim=(0, None))
+    panel.legend(fontsize=7)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target)

@@ -28,10 +28,10 @@ def draw(report: Report, target: Path) -> Path:
         left.plot([each.recorded_ms / 1000 for each in replayed], label="recorded")
         left.plot([each.planned_ms / 1000 for each in replayed], label=f"plan {report.plan}")
         left.plot([each.ideal_ms / 1000 for each in replayed], label="perfect knowledge", linestyle=":")
-        left.set(title=f"{group}: stage duration", xlabel="stage, in order", ylabel="s", yscale="log")
+        left.set(title=f"{group}: stage duration", xlabel="stage, in order", ylabel="duration, s", yscale="log")
         left.legend()
         names = [f"{executor} ({found.hosts[executor]})" for executor in found.slow_stages]
         right.barh(names, [len(own) for own in found.slow_stages.values()])
-        right.set(title="stages in which an executor was slow", xlabel="stages")
+        right.set(title="stages in which an executor was slow", xlabel="stages", ylabel="executor (host)")
     figure.savefig(target)
     return target

@@ -91,4 +91,10 @@ def _bars(by_arm: Mapping[str, Row], metric: str) -> Panel:
     alone = [(float(i), by_arm[f"only {name}"].ratios["none"][metric]) for i, name in enumerate(MECHANISMS)]
     missing = [(float(i), by_arm[f"all but {name}"].ratios["all"][metric]) for i, name in enumerate(MECHANISMS)]
     lines = {"alone, against none": alone, "all but this, against all": missing}
-    return Panel(f"{metric.removesuffix('_ms')} of a word count", "mechanism", "ratio", lines, ticks=tuple(MECHANISMS))
+    return Panel(
+        f"{metric.removesuffix('_ms')} of a word count",
+        "mechanism",
+        "ratio (1: no change)",
+        lines,
+        ticks=tuple(MECHANISMS),
+    )

@@ -59,7 +59,7 @@ def mmc(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> R
             measured.append((float(servers), wait_ms))
             exact.append((float(servers), theory_ms))
         lines[f"simulated, rho {use}"], lines[f"Erlang-C, rho {use}"] = measured, exact
-    panel = Panel("M/M/c: mean wait", "servers", "ms", lines, log_x=True, log_y=True)
+    panel = Panel("M/M/c: mean wait", "servers", "mean wait, ms", lines, log_x=True, log_y=True)
     shown = ("mean_wait_ms", "erlang_c_ms", "error", "in_system_error", *(("standard_errors",) if seeds > 1 else ()))
     return Report("mmc", mmc.__doc__ or "", rows, [panel], shown)
 

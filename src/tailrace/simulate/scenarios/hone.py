@@ -17,14 +17,22 @@ if TYPE_CHECKING:
 
 GATES = ("lbf", "round_robin", "idling_round_robin", "fifo")
 RATES_PER_S = (500, 750, 900, 1000, 1250, 1500, 2000, 3000, 5000)
+RATES_QUICK_PER_S = (500, 750, 1000, 2000, 5000)
 QUEUES = (10, 20, 40, 60, 80, 100)
+QUEUES_QUICK = (10, 20, 40, 100)
+#: Title and axis of each metric that is drawn.
+_DRAWN = {
+    "max_backlog": ("largest backlog", "largest backlog, tuples"),
+    "mean_delay_ms": ("mean delay", "mean delay, ms"),
+    "jain": ("Jain's index", "Jain's index of the backlogs, 0 to 1"),
+}
 
 
 def slots(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
     """Largest backlog, mean delay and fairness over rate and over the number of queues (figures 6 to 8)."""
     del seeds  # the paper shows single runs
-    sweeps = [(10, rate) for rate in (RATES_PER_S[::3] if quick else RATES_PER_S)]
-    sweeps += [(queues, 1000) for queues in (QUEUES[1:2] if quick else QUEUES[1:])]
+    sweeps = [(10, rate) for rate in (RATES_QUICK_PER_S if quick else RATES_PER_S)]
+    sweeps += [(queues, 1000) for queues in (QUEUES_QUICK if quick else QUEUES)[1:]]
     rows = []
     for done, (queues, rate) in enumerate(sweeps):
         progress(f"{queues} queues, {rate}/s", done / len(sweeps))
@@ -53,7 +61,7 @@ def slots(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) ->
     ]
     panels = [
         Panel(
-            f"{metric.replace('_', ' ')} over {label}", label, metric,
+            f"{title} over {over}", label, y_label,
             {
                 gate: [(at, by_case[f"queues={queues},rate={rate}", gate][metric])
                        for queues, rate in sweeps if varies(queues, rate) for at in [rate if over_rate else queues]]
@@ -61,11 +69,11 @@ def slots(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) ->
             },
             log_y=metric != "jain",
         )
-        for metric in ("max_backlog", "mean_delay_ms", "jain")
-        for label, over_rate, varies in (
-            ("rate per queue, tuples/s", True, lambda queues, _: queues == 10),  # noqa: PLR2004
-            ("queues at 1,000/s each", False, lambda _, rate: rate == 1000),  # noqa: PLR2004
+        for over, label, over_rate, varies in (
+            ("the rate", "rate of each of 10 queues, tuples/s", True, lambda queues, _: queues == 10),  # noqa: PLR2004
+            ("queues", "queues of 1,000 tuples/s each", False, lambda _, rate: rate == 1000),  # noqa: PLR2004
         )
+        for metric, (title, y_label) in _DRAWN.items()
     ]  # fmt: skip
     return Report("slots", slots.__doc__ or "", rows, panels, ("max_backlog", "mean_delay_ms", "jain"), runs=1)
 

@@ -271,6 +271,6 @@ def _parts(rows: Sequence[Row]) -> list[Panel]:
         if row.case.startswith("interval=") and row.arm == "lever"
     ]
     return [
-        Panel("parts of Lever, word count", "parts", "median gain per batch", {"gain": gains}, ticks=ticks),
+        Panel("parts of Lever, word count", "parts", "median gain per batch, share", {"gain": gains}, ticks=ticks),
         Panel("gain over the batch interval", "interval, s", "ratio to default Spark", {"lever": curve}, log_x=True),
     ]

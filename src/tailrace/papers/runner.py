@@ -79,9 +79,12 @@ def run_all(
     waiting.sort(key=lambda job: (True, -planned_s(job)) if job.kind == "simulate" else (False, 0.0))
     with contextlib.ExitStack() as ended:
         running: list[_Run] = []
+        load: machine.Load | None = None
         while waiting or running:
             while waiting and len(running) < min(lanes(job) for job in (waiting[0], *(run.job for run in running))):
-                run = _Run(waiting.pop(0), store, planned_s, quick=quick)
+                if load is None or not running:  # the work of others, not that of the job beside
+                    load = machine.sample_load()
+                run = _Run(waiting.pop(0), store, planned_s, load, quick=quick)
                 ended.callback(run.end)
                 running.append(run)
             for run in list(running):
@@ -105,13 +108,15 @@ def taken_over(jobs: Sequence[Job], store: Store) -> dict[Job, Outcome]:
 class _Run:
     """One job under way: its process, its limit and how often it was begun."""
 
-    def __init__(self, job: Job, store: Store, planned_s: Callable[[Job], float], *, quick: bool) -> None:
+    def __init__(
+        self, job: Job, store: Store, planned_s: Callable[[Job], float], load: machine.Load, *, quick: bool
+    ) -> None:
         self.job = job
         self._store = store
         self._quick = quick
         self._limit_s = max(LIMIT_MIN_S, LIMIT_FACTOR * planned_s(job))
         self._attempts = 0
-        self._load = machine.sample_load()
+        self._load = load
         self._begin()
 
     def _begin(self) -> None:

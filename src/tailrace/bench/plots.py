@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import machine
+from tailrace.metrics import provenance
+
 from .errors import PlotsMissingError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def draw(rows: Sequence[Row], folder: Path, curves: Mapping[str, Curve] = SCALE)
 
 def made_by(bench: str) -> str:
     """What stands below a plot."""
-    return f"tailrace bench {bench}, commit {machine.commit() or 'unknown'}"
+    return f"tailrace bench {bench}, commit {provenance.commit() or 'unknown'}"
 
 
 def pyplot_of_files() -> Any:

@@ -7,8 +7,8 @@ of the same shares. Pure.
 
 Edges into guarded tasks go by root, and there two incarnations of a root have to meet. They do as long as whatever
 comes of a root has stayed in its source's worker or on its node: then all who send it share one row of shares, and the
-root's hash picks from that row. Behind an edge that may leave the node (keyed, balanced, spilling over, or with replays
-that take another way) all tasks take part again.
+root's hash picks from that row. Behind an edge that may leave the node (keyed, balanced, spilling over, with replays
+that take another way, or ``local``, which follows tasks that move) all tasks take part again.
 
 When it loses: on tasks of unequal speed, which it does not see (choose a balancing rule, which takes its place); and
 where all senders stand on few nodes, since most of what they send is then over.
@@ -165,9 +165,6 @@ def _pour(
 
 def _reach_of(rule: Rule, senders: Sequence[Place], targets: Sequence[Place], rows: Sequence[Row] | None) -> int:
     """How far from its source's place a tuple may be behind this edge."""
-    if rule == "local":
-        near = set(targets)
-        return _WORKER if all(place in near for place in senders) else _ANY
     if rows is None or rule == "detour":
         return _ANY
     reach = _WORKER

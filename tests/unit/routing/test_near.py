@@ -45,7 +45,7 @@ STAGE = [(0, 0), (0, 1), (1, 2), (1, 3)]
 
 @pytest.mark.parametrize(
     ("first", "keeps"),
-    [("free", True), ("local", True), ("detour", False), ("spread", False)],
+    [("free", True), ("local", False), ("detour", False), ("spread", False)],
 )
 def test_by_root_keeps_near_behind_what_cannot_leave_the_node(first, keeps):
     edges = [NearEdge(0, 0, 1, first), NearEdge(1, 1, 2, "root")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -135,6 +136,37 @@ def test_free_streams_follow_a_task_that_moves(replay):
         source.end()
         result = query.finish()
     assert traffic(result.progress[-1])["source -> pass"]["tuples"] == {"inProcess": 40, "intraNode": 0, "interNode": 0}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("locality", ["worker", "node"])
+@pytest.mark.parametrize("grouping", ["shuffle", "local_or_shuffle"])
+def test_incarnations_meet_even_if_tasks_move_between_them(locality, grouping, seed):
+    """Sinks go by root; where the way to them keeps near, tasks that move must not change at which of them."""
+    name, rng = f"between-{locality}-{grouping}-{seed}", random.Random(seed)
+    feeds = [TestSource(open_ended=True) for _ in range(3)]
+    flow = tr.Topology("between")
+    merged = flow.source(feeds[0], name="source0")
+    for number, feed in enumerate(feeds[1:], 1):
+        merged = merged.union(flow.source(feed, name=f"source{number}"))
+    getattr(merged, grouping)().map(lambda v: v, tasks=4, name="pass").shuffle().sink(Kept(name), tasks=4, name="end")
+    policy = tr.Policy(locality=locality, replay="fixed:30s", chaining="off")
+    with InProcess(flow, workers=4, policy=policy, seed=seed) as query:
+        stage = next(each.id for each in query.brain.program.plan.stages if each.head.name == "pass")
+        for turn in range(8):
+            for number, feed in enumerate(feeds):
+                feed.feed(range(30 * turn + 10 * number, 30 * turn + 10 * number + 10))
+            query.turns(rng.randint(1, 4))
+            query.brain.moves.request([(stage, task, rng.randrange(4)) for task in range(4)], "they move about")
+            query.turns(rng.randint(4, 8))
+            for cell in query._cells.values():
+                for task, side in cell.brain._floor.sources:
+                    cell.brain._settling.replay(task, side, side.ledger.everything())
+        for feed in feeds:
+            feed.end()
+        result = query.finish()
+    assert sorted(Kept.written[name]) == list(range(240))
+    assert result.progress[-1]["duplicates"] > 0
 
 
 def test_links_are_counted_once_and_after_a_return_anew():

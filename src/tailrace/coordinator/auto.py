@@ -8,12 +8,14 @@ shared queue   two tasks of an operator in a worker, queues highly used       us
 timeout        moderate or low load of queues and of the system               neither, queues and CPU < 0.49
 =============  =============================================================  ==============================
 
-The paper advises one technique at a time, and so does this: heterogeneity first, because a shared queue or a replay
-cannot mend it. Speeds and use are measured by work per tuple and by busy time, which the remedies leave as they are;
-latencies and queue lengths would fall with the remedy and switch it off again. A condition must hold for three
-snapshots, has a band of 10 % around its threshold, and a choice stands for ten at least. Called by the coordinator once
-a snapshot; pure. When it loses: conditions that change faster than every few seconds, and mixtures, where it takes the
-one remedy that matters most.
+The paper advises one technique at a time: its balancing takes minutes and its replays add to the load that balancing
+goes by. Ours goes by what is pending, so where there is room for replays it takes balancing as well: what is not yet
+sent goes around a worker that stalls, what is there already is sent again. Under load it is one technique,
+heterogeneity first, because a shared queue or a replay cannot mend it. Speeds and use are measured by work per tuple
+and by busy time, which the remedies leave as they are; latencies and queue lengths would fall with the remedy and
+switch it off again. A condition must hold for three snapshots, has a band of 10 % around its threshold, and a choice
+stands for ten at least. Called by the coordinator once a snapshot; pure. When it loses: conditions that change faster
+than every few seconds.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class Conditions:
     cpu: float
     #: Whether some worker has two tasks of an operator that may share.
     siblings: bool
+    #: Of the operators, the longest mean work per tuple in this snapshot.
+    work_us: float
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,18 @@ class Choice:
     @property
     def policies(self) -> dict[str, str]:
         """The names to put into a Policy."""
-        return dict(_BASELINE) | dict([TECHNIQUES[self.technique]] if self.technique in TECHNIQUES else [])
+        return _BASELINE | TECHNIQUES.get(self.technique, {})
 
 
 _BASELINE = {"inbox": "per_task", "routing": "even", "replay": "off"}
-#: The step that each technique changes, and the policy it puts there.
-TECHNIQUES: dict[str, tuple[str, str]] = {
-    "balancing": ("routing", "shortest_delay"),
-    "shared_queue": ("inbox", "shared"),
-    "timeout": ("replay", "adaptive"),
+BALANCING, SHARED_QUEUE, TIMEOUT = "balancing", "shared_queue", "timeout"
+BOTH = f"{BALANCING}+{TIMEOUT}"
+#: The steps that each technique changes, and the policies it puts there.
+TECHNIQUES: dict[str, dict[str, str]] = {
+    BALANCING: {"routing": "shortest_delay"},
+    SHARED_QUEUE: {"inbox": "shared"},
+    TIMEOUT: {"replay": "adaptive"},
+    BOTH: {"routing": "shortest_delay", "replay": "adaptive"},
 }
 
 
@@ -147,16 +154,20 @@ class AutoPolicy:
     def _conditions(self, tasks: Sequence[TaskLoad], cpu: float, shareable: Mapping[str, bool]) -> Conditions:
         uses: dict[str, list[float]] = {}
         seats: dict[tuple[str, int], int] = {}
+        work: dict[str, list[tuple[float, int]]] = {}
         here = {(task.operator, task.worker) for task in tasks}
         self._speeds = {key: speed for key, speed in self._speeds.items() if key in here}  # others have moved away
         for task in tasks:
             self._measure(task)
             uses.setdefault(task.operator, []).append(task.busy)
+            if task.service_us is not None:
+                work.setdefault(task.operator, []).append((task.service_us, 1 if task.tuples is None else task.tuples))
             if shareable.get(task.operator, False):
                 seats[task.operator, task.worker] = seats.get((task.operator, task.worker), 0) + 1
         ratios = [max(each) / min(each) for each in self._services_us().values() if min(each) > 0]
         use = max((statistics.fmean(uses[operator]) for operator in uses if shareable.get(operator)), default=0.0)
-        return Conditions(max(ratios, default=1.0), use, cpu, any(count > 1 for count in seats.values()))
+        work_us = max(map(_mean, work.values()), default=0.0)
+        return Conditions(max(ratios, default=1.0), use, cpu, any(count > 1 for count in seats.values()), work_us)
 
     def _measure(self, task: TaskLoad) -> None:
         if task.service_us is None:
@@ -176,23 +187,38 @@ class AutoPolicy:
         return {operator: each for operator, each in found.items() if max(each) >= self.settings.service_min_us}
 
     def _by_table_4(self, found: Conditions) -> tuple[str, str]:
-        uneven = self._reaches(found.heterogeneity, self.settings.heterogeneity, "balancing")
-        if uneven and "balancing" in self.techniques:
-            return "balancing", (
-                f"Tasks of one operator differ {found.heterogeneity:.1f}x in work per tuple "
-                f"(from {self.settings.heterogeneity}x on: balancing)."
-            )
-        busy = self._reaches(found.queue_use, self.settings.queue_use, "shared_queue")
-        if busy and found.siblings and "shared_queue" in self.techniques:
-            return "shared_queue", (
+        load = f"Queues are used {found.queue_use:.0%}, CPU {found.cpu:.0%}"
+        uneven = self._reaches(found.heterogeneity, self.settings.heterogeneity, BALANCING, BOTH)
+        differ = (
+            f"Tasks of one operator differ {found.heterogeneity:.1f}x in work per tuple "
+            f"(from {self.settings.heterogeneity}x on: balancing)."
+        )
+        busy = self._reaches(found.queue_use, self.settings.queue_use, SHARED_QUEUE)
+        calm = not busy and found.cpu < self.settings.cpu * (1 + self.settings.band * self._is_on(TIMEOUT, BOTH))
+        worth = self._reaches(found.work_us, self.settings.service_min_us, BOTH)
+        if calm and BOTH in self.techniques and (uneven or worth):
+            why = differ if uneven else f"{found.work_us:,.0f} us of work per tuple: worth choosing its task."
+            return BOTH, f"{load}: room for a few replays. {why}"
+        if uneven and BALANCING in self.techniques:
+            return BALANCING, differ
+        if busy and found.siblings and SHARED_QUEUE in self.techniques:
+            return SHARED_QUEUE, (
                 f"Queues are used {found.queue_use:.0%} and siblings share a worker "
                 f"(from {self.settings.queue_use:.0%} on: shared queues)."
             )
-        calm = found.cpu < self.settings.cpu * (1 + self.settings.band * (self.choice.technique == "timeout"))
-        if not busy and calm and "timeout" in self.techniques:
-            return "timeout", f"Queues are used {found.queue_use:.0%}, CPU {found.cpu:.0%}: room for a few replays."
-        return "none", f"Queues are used {found.queue_use:.0%}, CPU {found.cpu:.0%}: no technique's conditions hold."
+        if calm and TIMEOUT in self.techniques:
+            return TIMEOUT, f"{load}: room for a few replays."
+        return "none", f"{load}: no technique's conditions hold."
 
-    def _reaches(self, value: float, threshold: float, technique: str) -> bool:
-        """Whether a condition holds; one that is on already may fall a band below its threshold."""
-        return value >= threshold * (1 - self.settings.band * (self.choice.technique == technique))
+    def _reaches(self, value: float, threshold: float, *techniques: str) -> bool:
+        """Whether a condition holds; while one of its techniques is on it may fall a band below its threshold."""
+        return value >= threshold * (1 - self.settings.band * self._is_on(*techniques))
+
+    def _is_on(self, *techniques: str) -> bool:
+        return self.choice.technique in techniques
+
+
+def _mean(measured: Sequence[tuple[float, int]]) -> float:
+    """The mean work of tuples, by work and count of each task."""
+    tuples = sum(count for _, count in measured)
+    return sum(work_us * count for work_us, count in measured) / tuples if tuples else 0.0

@@ -37,7 +37,7 @@ class Autopilot:
         self._shareable = {
             stage.head.name: stage.tasks > 1 and may_share(stage, plan.inputs[stage.id]) for stage in plan.stages
         }
-        usable = (name for name, (step, _) in TECHNIQUES.items() if step in self.switched and self._balanced)
+        usable = (name for name, steps in TECHNIQUES.items() if steps.keys() <= self.switched and self._balanced)
         self.policy = AutoPolicy(techniques=frozenset(usable))
         self.present = Switch(0, policy.routing, policy.inbox, policy.replay)
         #: Whether a user has taken the choice over.
@@ -53,7 +53,7 @@ class Autopilot:
         return None if choice.technique == before else self._switch(self._chosen())
 
     def _chosen(self) -> dict[str, str]:
-        return dict([TECHNIQUES[self.policy.choice.technique]] if self.policy.choice.technique in TECHNIQUES else [])
+        return TECHNIQUES.get(self.policy.choice.technique, {})
 
     def _switch(self, changed: Mapping[str, str]) -> Switch:
         """From here on the policies of the start, but for what has changed."""

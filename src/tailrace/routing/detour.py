@@ -6,9 +6,9 @@ Among those with as few, the one that last finished something is taken: at low r
 at a task that stalls, but a stalled task has not finished anything lately. So no sender has to remember where anything
 went. Pending is what was sent less what the receiver's credits told it has finished.
 
-Used around shuffle on tracked, unguarded edges while replays are adaptive. When it loses: with credits that come late
-a stalled task looks alive; and in front of state or a sink there is no other way, since incarnations have to meet
-(``by_root``).
+Used around shuffle and ``shortest_delay`` on tracked, unguarded edges while replays are adaptive. When it loses: with
+credits that come late a stalled task looks alive; and in front of state or a sink there is no other way, since
+incarnations have to meet (``by_root``).
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class Detour:
         self.inner = inner
         #: May be begun with what is under way already, where replays are switched on at run time.
         self.pending = list(pending or [0] * tasks)
+        #: The inner rule's own count, where it goes by one: it learns from here what replays have added.
+        self._inner_pending: list[int] | None = getattr(inner, "pending", None)
         #: The later a task was heard of, the higher its number.
         self._heard = [0] * tasks
         self._clock = 0
@@ -61,6 +63,8 @@ class Detour:
         if replayed and all(replayed) and len(values) == len(replayed):
             dests = [0] * len(values)  # one piece each: the inner rule's turn is left to the others
         else:
+            if self._inner_pending is not None:
+                self._inner_pending[:] = pending
             dests = self.inner.choose(values, origin)
         if any(replayed):
             dests = self._around(dests, origin)

@@ -130,12 +130,15 @@ def free_rule(
     Rules that follow one another on an edge have to cut a bundle alike, or the guards behind it would not know a replay
     again: those that may be switched all keep a bundle together, plain round robin by way of equal weights.
     """
-    if routing == "shortest_delay":
-        return ShortestDelay([1.0 / tasks] * tasks, sender, senders, pending)
+    rule: Router
     if routing == "load_aware":
         return LoadAware(tasks, sender, pending)
     if routing == "random":
         return AtRandom(tasks, sender)
-    weighted = routing == "latency" or switched
-    rule: Router = Weighted([1.0] * tasks, sender) if weighted else Shuffle(range(tasks), sender)
+    if routing == "shortest_delay":
+        rule = ShortestDelay([1.0 / tasks] * tasks, sender, senders, pending)
+    elif routing == "latency" or switched:
+        rule = Weighted([1.0] * tasks, sender)
+    else:
+        rule = Shuffle(range(tasks), sender)
     return Detour(rule, tasks, pending) if adaptive else rule

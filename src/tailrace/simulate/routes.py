@@ -100,10 +100,13 @@ class Edge:
             return Fields(None, tasks, KEY_GROUPS) if policies.keyed == "fields" else PartialKey(None, tasks)
         if policies.routing in {"load_aware", "load_reports"}:
             return LoadAware(tasks, sender, pending)
+        rule: Router
         if policies.routing == "shortest_delay":
-            return ShortestDelay(self.balance.weights, sender, self._senders, pending)
-        ring = ring_of(self._near[sender]) if self._near else range(tasks)
-        rule = Weighted(self.balance.weights, sender) if self.balancer else Shuffle(ring, sender)
+            rule = ShortestDelay(self.balance.weights, sender, self._senders, pending)
+        elif self.balancer:
+            rule = Weighted(self.balance.weights, sender)
+        else:
+            rule = Shuffle(ring_of(self._near[sender]) if self._near else range(tasks), sender)
         return Detour(rule, tasks, pending) if policies.replay == "adaptive" else rule
 
     def rule(self, *, adaptive: bool) -> Rule:

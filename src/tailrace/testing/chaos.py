@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import mmap
 import os
 import random
@@ -57,6 +58,20 @@ def _map_of(path: str) -> mmap.mmap:
     return found
 
 
+def random_pauses(
+    workers: Sequence[int], every_s: float, lasting_s: tuple[float, float], seed: int
+) -> Iterator[tuple[float, int, float]]:
+    """When which worker is paused for how long: one drawn at random, at a random moment of each turn.
+
+    There are as many turns in ``every_s`` as workers. Moments drawn without turns leave gaps of several times their
+    mean, and a short experiment would tell of the gaps rather than of the pauses.
+    """
+    rng = random.Random(seed)  # noqa: S311 - it chooses pauses, nothing secret
+    turn_s = every_s / len(workers)
+    for turn in itertools.count():
+        yield (turn + rng.random()) * turn_s, rng.choice(workers), rng.uniform(*lasting_s)
+
+
 class Knobs:
     """Slowness and pauses per worker. Travels inside functions as a path; only its maker should turn it."""
 
@@ -65,7 +80,7 @@ class Knobs:
         handle, self.path = tempfile.mkstemp(prefix="tailrace-knobs-")
         with os.fdopen(handle, "wb") as file:
             file.write(_ROW.pack(1.0, 0) * WORKERS_MAX)
-        self._ended = threading.Event()
+        self._calmed = threading.Event()
         self._pausing: list[threading.Thread] = []
 
     def __getstate__(self) -> dict[str, str]:
@@ -81,9 +96,7 @@ class Knobs:
 
     def close(self) -> None:
         """Stop pausing and take the file away; workers that still wait go on with what they have mapped."""
-        self._ended.set()
-        for thread in self._pausing:
-            thread.join()
+        self.calm()
         Path(self.path).unlink(missing_ok=True)
 
     # -- turning -------------------------------------------------------------------------------------------------
@@ -102,7 +115,7 @@ class Knobs:
     def pause_at_random(
         self, workers: Sequence[int], *, every_s: float, lasting_s: tuple[float, float], seed: int = 0
     ) -> None:
-        """Pause each of the workers now and then until closed: every so often on average, for a time in between."""
+        """Pause the workers now and then until calmed: each every so often on average, for a time in between."""
         thread = threading.Thread(
             target=self._pause_on, args=(list(workers), every_s, lasting_s, seed), name="tailrace-chaos", daemon=True
         )
@@ -110,9 +123,19 @@ class Knobs:
         thread.start()
 
     def _pause_on(self, workers: list[int], every_s: float, lasting_s: tuple[float, float], seed: int) -> None:
-        rng = random.Random(seed)  # noqa: S311 - it chooses pauses, nothing secret
-        while not self._ended.wait(rng.expovariate(len(workers) / every_s)):
-            self.pause(rng.choice(workers), rng.uniform(*lasting_s))
+        began_s = time.monotonic()
+        for at_s, worker, seconds in random_pauses(workers, every_s, lasting_s, seed):
+            if self._calmed.wait(max(0.0, began_s + at_s - time.monotonic())):
+                return
+            self.pause(worker, seconds)
+
+    def calm(self) -> None:
+        """Cease to pause at random; slowness and pauses that have begun stay."""
+        self._calmed.set()
+        for thread in self._pausing:
+            thread.join()
+        self._pausing.clear()
+        self._calmed.clear()
 
     # -- feeling -------------------------------------------------------------------------------------------------
 

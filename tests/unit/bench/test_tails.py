@@ -8,12 +8,14 @@ from functools import partial
 
 import pytest
 
+from tailrace.bench.rows import P999_SAMPLES_MIN
 from tailrace.bench.tails import auto, balance, sharedqueue, timeout
-from tailrace.bench.tails.arms import Measured, tail_rows
+from tailrace.bench.tails.arms import WORKERS, Measured, tail_rows
 from tailrace.bench.tails.erlang import percentiles_ms
 from tailrace.bench.tails.flows import Poisson, Service
 from tailrace.clock import FakeClock
 from tailrace.config import Policy, Settings
+from tailrace.coordinator.auto import TECHNIQUES
 from tailrace.coordinator.autopilot import Autopilot
 from tailrace.coordinator.deployment import program_of
 from tailrace.metrics.histogram import Histogram
@@ -67,8 +69,17 @@ def test_every_scenario_of_auto_leaves_something_to_choose(case):
     with Knobs() as knobs:
         flow = auto.scenario(case).flow(knobs, 1)
         pilot = Autopilot(program_of(flow, Policy.auto(), Settings()))
-    assert pilot.policy.techniques == {"balancing", "shared_queue", "timeout"}
+    assert pilot.policy.techniques == set(TECHNIQUES)
     assert set(auto.QUICK_CASES) <= set(auto.CASES)
+
+
+def test_full_runs_of_the_timeout_have_the_samples_that_a_bar_on_p999_needs():
+    for name in timeout._PAPER.keys() - timeout._SHARES.keys():
+        times = timeout._times(timeout.FULL, name)
+        assert timeout._rate(name) * WORKERS * times.window_s * times.windows * times.repeats >= P999_SAMPLES_MIN
+        # A case fits into a quarter of an hour, the quick bench into five minutes.
+        assert timeout.planned_s(timeout.FULL, name) < 900
+    assert timeout.planned_s(timeout.QUICK, None) < 300 > auto.planned_s(auto.QUICK, None)
 
 
 def test_erlang_is_exact_for_one_queue_and_shorter_for_four_servers():

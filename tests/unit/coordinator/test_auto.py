@@ -17,11 +17,22 @@ def watch(auto, tasks, times, cpu=0.2):
     return auto.choice.technique
 
 
-def test_low_load_asks_for_the_timeout():
+def test_low_load_asks_for_the_timeout_and_for_balancing_where_a_tuple_is_worth_it():
     auto = AutoPolicy()
-    assert watch(auto, snapshot(), 3) == "timeout"
-    assert auto.choice.policies == {"inbox": "per_task", "routing": "even", "replay": "adaptive"}
+    assert watch(auto, snapshot(), 3) == "balancing+timeout"
+    assert auto.choice.policies == {"inbox": "per_task", "routing": "shortest_delay", "replay": "adaptive"}
     assert "20%" in auto.choice.reason
+    assert "1,000 us of work" in auto.choice.reason
+    assert watch(auto, snapshot(services_us=(95,) * 4), 20) == "balancing+timeout"  # within the band
+    assert watch(auto, snapshot(services_us=(50,) * 4), 20) == "timeout"
+    assert auto.choice.policies == {"inbox": "per_task", "routing": "even", "replay": "adaptive"}
+
+
+def test_the_work_of_a_tuple_is_that_of_the_operators_longest_by_all_its_tuples():
+    auto = AutoPolicy()
+    tasks = [TaskLoad("bolt", 0, 900.0, 0.2, 1), TaskLoad("bolt", 1, 10.0, 0.2, 99), TaskLoad("b", 0, 60.0, 0.2, 9)]
+    assert watch(auto, tasks, 5) == "timeout"
+    assert watch(auto, [*tasks, TaskLoad("c", 0, 120.0, 0.2, 9)], 20) == "balancing+timeout"
 
 
 def test_busy_queues_of_siblings_ask_for_a_shared_one():
@@ -38,10 +49,10 @@ def test_keyed_operators_share_nothing():
     assert watch(AutoPolicy(), snapshot(busy=0.7, operator="count"), 20, cpu=0.7) == "none"
 
 
-def test_unequal_tasks_ask_for_balancing_before_all_else():
-    for busy in (0.2, 0.7):
+def test_unequal_tasks_ask_for_balancing_before_all_else_and_for_replays_where_there_is_room():
+    for busy, technique in ((0.2, "balancing+timeout"), (0.7, "balancing")):
         auto = AutoPolicy()
-        assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 2000), busy=busy), 20, cpu=busy) == "balancing"
+        assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 2000), busy=busy), 20, cpu=busy) == technique
         assert "2.0x" in auto.choice.reason
 
 
@@ -51,7 +62,7 @@ def test_one_stall_makes_no_slow_task():
         stalled = [1000.0] * 4
         stalled[at % 4] = 5000.0 if at % 3 == 0 else 1000.0
         auto.observe(snapshot(services_us=stalled), 0.2, SHAREABLE)
-    assert auto.choice.technique == "timeout"
+    assert "worth choosing" in auto.choice.reason
     assert auto.switches == 1
 
 
@@ -73,8 +84,8 @@ def test_around_a_threshold_it_does_not_swing():
 
 def test_a_choice_stands_for_ten_snapshots_and_then_follows():
     auto = AutoPolicy()
-    assert watch(auto, snapshot(), 3) == "timeout"
-    assert watch(auto, snapshot(busy=0.8), 9, cpu=0.8) == "timeout"
+    assert watch(auto, snapshot(), 3) == "balancing+timeout"
+    assert watch(auto, snapshot(busy=0.8), 9, cpu=0.8) == "balancing+timeout"
     assert watch(auto, snapshot(busy=0.8), 1, cpu=0.8) == "shared_queue"
 
 
@@ -88,8 +99,8 @@ def test_a_few_tuples_make_no_measurement_and_workers_are_compared_not_tasks():
     for at in range(30):
         tasks = [TaskLoad("bolt", task // 4, 1500.0 if (task + at) % 4 == 0 else 900.0, 0.3, 10) for task in range(8)]
         auto.observe(tasks, 0.2, SHAREABLE)
-    assert auto.choice.technique == "timeout"
     assert "CPU 20%" in auto.choice.reason
+    assert "worth choosing" in auto.choice.reason
 
 
 def test_work_too_short_to_choose_for_each_tuple_is_not_balanced():
@@ -100,10 +111,13 @@ def test_work_too_short_to_choose_for_each_tuple_is_not_balanced():
 def test_a_technique_that_may_not_be_used_makes_room_for_the_next():
     auto = AutoPolicy(techniques=frozenset({"timeout"}))
     assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 3000)), 20) == "timeout"
+    auto = AutoPolicy(techniques=frozenset({"balancing", "shared_queue"}))
+    assert watch(auto, snapshot(), 20) == "none"
+    assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 3000)), 20) == "balancing"
     assert watch(AutoPolicy(techniques=frozenset()), snapshot(), 20) == "none"
 
 
 def test_a_worker_that_has_no_task_any_more_is_forgotten():
     auto = AutoPolicy()
-    assert watch(auto, snapshot(services_us=(1000, 1000, 3000, 3000)), 10) == "balancing"
-    assert watch(auto, snapshot(services_us=(1000, 1000)), 20) == "timeout"
+    assert watch(auto, snapshot(services_us=(1000, 1000, 3000, 3000)), 10, cpu=0.7) == "balancing"
+    assert watch(auto, snapshot(services_us=(1000, 1000)), 20, cpu=0.7) == "none"

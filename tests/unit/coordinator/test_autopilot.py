@@ -40,8 +40,9 @@ def watch(pilot, times=12, **what):
 def test_each_technique_changes_its_step_and_the_epoch_grows():
     pilot = autopilot(Policy.auto())
     (first,) = watch(pilot)
-    assert (first.epoch, first.routing, first.inbox, first.replay) == (1, "even", "per_task", "adaptive")
-    (second,) = watch(pilot, services_us=(500, 500, 1500, 1500))
+    assert (first.epoch, first.routing, first.inbox, first.replay) == (1, "shortest_delay", "per_task", "adaptive")
+    assert pilot.row()["technique"] == "balancing+timeout"
+    (second,) = watch(pilot, services_us=(500, 500, 1500, 1500), machine=0.9)
     assert (second.epoch, second.routing, second.inbox, second.replay) == (2, "shortest_delay", "per_task", "fixed:30s")
     assert pilot.row()["technique"] == "balancing"
     assert "3.0x" in pilot.row()["why"]
@@ -90,8 +91,8 @@ def test_a_user_may_take_the_choice_over_and_give_it_back():
     assert watch(pilot, services_us=(500, 500, 5000, 5000)) == []
     assert pilot.row()["technique"] == "held"
     again = pilot.hold({})
-    assert (again.epoch, again.routing, again.replay) == (told.epoch + 2, "even", "adaptive")
-    assert pilot.row()["technique"] == "timeout"
+    assert (again.epoch, again.routing, again.replay) == (told.epoch + 2, "shortest_delay", "adaptive")
+    assert pilot.row()["technique"] == "balancing+timeout"
 
 
 def test_what_was_not_left_to_the_coordinator_cannot_be_switched():

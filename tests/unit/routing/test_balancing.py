@@ -207,6 +207,18 @@ def test_a_replay_is_cut_into_the_same_pieces(sizes, pending):
         at += size
 
 
+def test_around_shortest_delay_a_replay_goes_to_the_task_heard_of_last_and_counts_there():
+    rule = Detour(ShortestDelay([0.25] * 4, 0, 1), 4)
+    assert choose(rule, bundles([1] * 4)) == [0, 1, 2, 3]
+    for task in (0, 3, 1, 2):
+        rule.finished(task, 1)
+    assert choose(rule, bundles([1], inc=FIRST + 1)) == [2]
+    assert rule.pending == [0, 0, 1, 0]
+    assert choose(rule, bundles([1] * 3)) == [0, 1, 3]
+    rule.reweigh([0.7, 0.1, 0.1, 0.1])
+    assert choose(rule, bundles([1] * 3)) == [0, 0, 0]
+
+
 # -- two choices per key ---------------------------------------------------------------------------------------------
 
 
@@ -266,7 +278,8 @@ def test_the_rule_of_each_policy():
     assert type(rule_of("even")) is Shuffle
     assert type(rule_of("latency")) is Weighted
     assert type(rule_of("load_aware")) is LoadAware
-    assert type(rule_of("shortest_delay", adaptive=True)) is ShortestDelay
+    assert type(rule_of("shortest_delay")) is ShortestDelay
+    assert type(rule_of("shortest_delay", adaptive=True).inner) is ShortestDelay
     assert type(rule_of("latency", adaptive=True).inner) is Weighted
     keyed = lambda s: s.key_by(len).count(tasks=3).sink(tr.sinks.discard(), tasks=2)  # noqa: E731
     assert type(rule_of("partial_key", draw=keyed)) is PartialKey

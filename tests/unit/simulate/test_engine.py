@@ -203,7 +203,7 @@ def test_adaptive_replay_shortens_the_tail_that_stalls_make():
     [
         (heterogeneous("b", Exponential(2000.0)), "balancing", Policies(routing="shortest_delay")),
         (replace(micro(Exponential(1e6 / 450)), source=Source(5, 1400, "periodic")), "shared_queue", SHARED),
-        (chain(even_nodes(), ("a", "b", "c"), 200.0, Exponential(1000.0)), "timeout", Policies(replay="adaptive")),
+        (chain(even_nodes(), ("a", "b", "c"), 200.0, Exponential(1000.0)), "balancing+timeout", Policies()),
     ],
 )
 def test_auto_finds_the_technique_and_is_as_good_as_it(model, technique, best):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import threading
+from collections import Counter
 from pathlib import Path
 
 import tailrace as tr
@@ -58,6 +60,25 @@ def test_random_pauses_end_with_the_knobs():
         knobs.pause_at_random([3, 4], every_s=0.01, lasting_s=(0.1, 0.2), seed=1)
         assert paused.wait(30)
     assert not [thread for thread in threading.enumerate() if thread.name == "tailrace-chaos"]
+
+
+def test_every_turn_has_a_pause_and_all_workers_have_their_share():
+    pauses = list(itertools.islice(chaos.random_pauses(range(5), 5.0, (0.02, 0.1), seed=0), 500))
+    assert [int(at_s) for at_s, _, _ in pauses] == list(range(500))
+    assert all(70 <= count <= 130 for count in Counter(worker for _, worker, _ in pauses).values())
+    assert all(0.02 <= seconds <= 0.1 for _, _, seconds in pauses)
+    assert pauses == list(itertools.islice(chaos.random_pauses(range(5), 5.0, (0.02, 0.1), seed=0), 500))
+
+
+def test_pauses_may_begin_anew_after_a_calm():
+    with chaos.Knobs() as knobs:
+        for _ in range(2):
+            paused = threading.Event()
+            knobs.pause = lambda *_, paused=paused: paused.set()
+            knobs.pause_at_random([0], every_s=0.01, lasting_s=(0.1, 0.2))
+            assert paused.wait(30)
+            knobs.calm()
+            assert not [thread for thread in threading.enumerate() if thread.name == "tailrace-chaos"]
 
 
 def test_workers_know_their_slots_in_process():

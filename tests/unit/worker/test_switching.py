@@ -101,6 +101,8 @@ def test_a_new_rule_takes_over_what_is_under_way():
     assert isinstance(outlet._router, Detour)
     mesh.settle()
     assert outlet.pending == outlet._router.pending == [0, 0, 0, 0]
+    brain.on_control(protocol.Switch(4, "shortest_delay", "per_task", "adaptive"))
+    assert isinstance(outlet._router.inner, ShortestDelay)  # replays go around here too
 
 
 def test_an_inbox_is_pooled_and_parted_with_what_waits_in_it():
@@ -132,7 +134,7 @@ def test_a_worker_that_comes_late_gets_the_present_choice():
         assert brain._switching.policy.replay == "adaptive"
         assert "auto, now adaptive" in query.explain()
         row = query.brain.book.recent[-1]["auto"]
-        assert row["technique"] == "timeout"
+        assert row["technique"] == "balancing+timeout"
         assert row["switches"] == 1
         assert "room for a few replays" in row["why"]
         assert query.stop().counters["pending"] == 0

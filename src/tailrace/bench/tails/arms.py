@@ -11,7 +11,7 @@ import logging
 import signal
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tailrace.bench import inside
@@ -149,14 +149,16 @@ def run_case(
     settings: Settings | Mapping[str, Settings],
     times: Times,
     pace: Pace,
+    warm_s: Mapping[str, float] | None = None,
 ) -> dict[str, Measured]:
-    """Run all arms of a case in all repeats; arms may have settings of their own, by name."""
+    """Run all arms of a case in all repeats; arms may have settings and warm-ups of their own, by name."""
     found = {name: Measured() for name in policies}
     for repeat in range(times.repeats):
         for name in list(policies)[:: 1 if repeat % 2 == 0 else -1]:
-            pace.step(f"{case.name}, repeat {repeat + 1} of {times.repeats}: {name}", times.arm_s)
+            own = replace(times, warm_s=(warm_s or {}).get(name, times.warm_s))
+            pace.step(f"{case.name}, repeat {repeat + 1} of {times.repeats}: {name}", own.arm_s)
             chosen = settings if isinstance(settings, Settings) else settings[name]
-            _run_arm(stage, case, policies[name], chosen, times, repeat, found[name])
+            _run_arm(stage, case, policies[name], chosen, own, repeat, found[name])
     return found
 
 
@@ -168,6 +170,7 @@ def _run_arm(
         try:
             case.disturb(knobs, seed)
             time.sleep(times.warm_s)
+            _disturb_anew(case, knobs, seed)
             if case.midway is not None:
                 case.midway(knobs)
             begun, before = query.lastProgress or {}, inside.latency_so_far(query)
@@ -212,10 +215,17 @@ def run_switched(
                     pace.step(f"{case.name}, window {round_ + 1} of {times.windows}: {name}", times.window_s + SETTLE_S)
                     query.switch(**arms[name])
                     time.sleep(SETTLE_S)
+                    _disturb_anew(case, knobs, round_)
                     _watch(query, times.window_s, found[name])
         finally:
             query.stop(now=True)
     return found
+
+
+def _disturb_anew(case: Case, knobs: Knobs, seed: int) -> None:
+    """Before a window: all arms that are compared meet the same stalls, whatever went before."""
+    knobs.calm()
+    case.disturb(knobs, seed)
 
 
 def _note_weights(query: Query, into: Measured) -> None:

@@ -43,7 +43,7 @@ CASES = ("exclamation", "pageload", "processing", "micro", *_BALANCE, "quiet")
 _MICRO_TASKS = 4 * WORKERS
 #: Into and out of each task's queue per second: the paper's divided by ten.
 _MICRO_IN, _MICRO_OUT = 35.0, 45.0
-QUICK = Times(repeats=1, warm_s=14.0, window_s=2.5, windows=2)
+QUICK = Times(repeats=1, warm_s=14.0, window_s=2.2, windows=3)
 FULL = Times(repeats=1, warm_s=25.0, window_s=6.0, windows=5)
 NOTES = [
     "auto and the single techniques are windows of one query that is switched between them.",

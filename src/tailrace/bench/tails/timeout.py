@@ -48,15 +48,19 @@ _USUAL_PER_SOURCE = 120.0
 _MEAN_S = 0.001
 _STALL_EVERY_S, _STALL_S = 5.0, (0.02, 0.1)
 _STEP = 10.0
-#: A timeout takes 1,000 samples of each source task before it is one: the warm-up is that long.
+#: A timeout takes 1,000 samples of each source task before it is one: the warm-up of that arm is that long.
 _SAMPLES = 1000
 _LEARN_S = 2.0
+#: The warm-up of arms that have nothing to learn.
+_PLAIN_WARM_S = 3.0
 #: Windows that are enough where no bar is on a ratio.
-_UNPAIRED = 3
-QUICK = Times(repeats=1, warm_s=0.0, window_s=1.8, windows=5)
+_UNPAIRED = 2
+#: Each second one of the workers stalls: a window of a few seconds holds a few stalls.
+QUICK = Times(repeats=1, warm_s=0.0, window_s=3.0, windows=5)
 FULL = Times(repeats=5, warm_s=5.0, window_s=15.0, windows=1)
 NOTES = [
-    "Service times are timed waits of 1 ms on average; each worker stalls for 20 to 100 ms every 5 s.",
+    "Service times are timed waits of 1 ms on average; each worker stalls for 20 to 100 ms every 5 s on average.",
+    "Windows of the arms that are compared meet the same stalls; each second has one, at a random moment of it.",
     "120 roots/s per source task (60 in pageload, processing and step) instead of the paper's 240.",
 ]
 #: A stall of one worker meets a few roots of each source task: more need not be saved up for it.
@@ -64,11 +68,15 @@ _SETTINGS = Settings(progress_s=0.25, replay_burst=8)
 
 
 def _times(times: Times, name: str) -> Times:
-    """Warm up until timeouts are learned; few windows are enough where there is nothing to pair."""
-    if name in _SHARES:
-        return replace(times, warm_s=1.5, windows=min(times.windows, _UNPAIRED))
-    windows = min(times.windows, _UNPAIRED) if name == "step" else times.windows
-    return replace(times, warm_s=times.warm_s + _SAMPLES / _rate(name) + _LEARN_S, windows=windows)
+    """Few windows are enough where there is nothing to pair."""
+    unpaired = name in _SHARES or name == "step"
+    windows = min(times.windows, _UNPAIRED) if unpaired else times.windows
+    return replace(times, warm_s=times.warm_s + _PLAIN_WARM_S, windows=windows)
+
+
+def _warm_s(times: Times, name: str) -> dict[str, float]:
+    """Warm up until timeouts are learned, where there are any."""
+    return {ADAPTIVE: times.warm_s + _SAMPLES / _rate(name) + _LEARN_S}
 
 
 def _rate(name: str) -> float:
@@ -79,7 +87,8 @@ def _case_s(times: Times, name: str) -> float:
     if name == "counts":
         return counts_s()
     own = _times(times, name)
-    return own.repeats * own.arm_s * (1 if name in _SHARES else len(_ARMS))
+    learning = replace(own, warm_s=_warm_s(times, name)[ADAPTIVE])
+    return own.repeats * (own.arm_s + (0.0 if name in _SHARES else learning.arm_s))
 
 
 def planned_s(times: Times, only: str | None) -> float:
@@ -128,7 +137,9 @@ def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = Tru
             elif name in _SHARES and off is not None:
                 found += _blind(stage, name, off, times, pace)
             else:
-                measured = run_case(stage, scenario(name), _ARMS, _SETTINGS, _times(times, name), pace)
+                measured = run_case(
+                    stage, scenario(name), _ARMS, _SETTINGS, _times(times, name), pace, _warm_s(times, name)
+                )
                 off = measured[OFF] if name == "exclamation" else off
                 bars = {} if name == "step" else _BARS
                 found += tail_rows(name, measured[ADAPTIVE], measured[OFF], OFF, bars, _PAPER.get(name))

@@ -142,15 +142,18 @@ def auto(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> 
         "timeout": Policies(replay="adaptive"),
         "shared_queue": Policies(inbox="shared"),
         "balancing": Policies(routing="shortest_delay"),
+        "balancing+timeout": Policies(routing="shortest_delay", replay="adaptive"),
         "auto": Policies(auto=True, haste=2.0),
     }
-    fast = Exponential(US_PER_S / 830)
+    fast, service = Exponential(US_PER_S / 830), Exponential(1000.0)
     cases = [
-        Case("exclamation", chain(stalling_nodes(), _THREE, 240.0, Exponential(1000.0)), seconds, warm_s),
+        Case("exclamation", chain(stalling_nodes(), _THREE, 240.0, service), seconds, warm_s),
+        Case("pageload", pageload(stalling_nodes(), 240.0, service), seconds, warm_s),
+        Case("processing", processing(stalling_nodes(), 240.0, service), seconds, warm_s),
         Case("micro", micro(Exponential(US_PER_S / 450)), seconds, warm_s),
         Case("pageload, packed", pageload(even_nodes(), 530.0, fast, packed=True), seconds, warm_s),
         *(Case(case, heterogeneous(case, Exponential(2000.0)), seconds, warm_s) for case in "abc"),
-        Case("quiet", chain(even_nodes(), _THREE, 100.0, Exponential(1000.0)), seconds, warm_s),
+        Case("quiet", chain(even_nodes(), _THREE, 100.0, service), seconds, warm_s),
     ]
     return compare(
         "auto", auto.__doc__ or "", cases, arms, (*TAILS, "switches"),

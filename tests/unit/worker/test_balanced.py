@@ -91,7 +91,7 @@ def test_auto_finds_the_slow_worker_by_itself():
         with InProcess(flow_of(knobs), workers=WORKERS, policy=policy, settings=settings, clock=clock) as query:
             query.advance(2.2)
             begun = query.brain.book.recent[-1]
-            assert begun["auto"]["technique"] == "balancing+timeout"
+            assert begun["auto"]["technique"] == "balancing"
             assert "2.0x" in begun["auto"]["why"]
             query.advance(0.4)
             assert shares(query, begun)[1] < 0.85 * 0.25

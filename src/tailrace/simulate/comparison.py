@@ -84,8 +84,9 @@ def compare(
     baselines: tuple[str, ...],
     seeds: int,
     progress: Callable[[str, float], None],
+    weights: bool = True,
 ) -> Report:
-    """Run everything; arms of a seed one after the other, on the same arrivals."""
+    """Run everything; arms of a seed one after the other, on the same arrivals. ``weights`` are drawn if asked for."""
     rows: list[Row] = []
     panels: list[Panel] = []
     plan = [(case, arm) for case in cases for arm in (case.arms or arms)]
@@ -104,7 +105,8 @@ def compare(
                 results[arm].append(Engine(case.model, policies, seed).run(case.seconds, case.warm_s, inner))
                 done += 1
         rows += [_row(case.name, arm, results, baselines) for arm in results]
-        panels += _panels(case.name, results)
+        panels.append(_tails(case.name, results))
+        panels += _weights(case.name, results) if weights else []
     return Report(name, about, rows, panels, columns)
 
 
@@ -114,10 +116,14 @@ def _row(case: str, arm: str, results: Mapping[str, Sequence[Result]], baselines
     return Row(case, arm, medians(figures[arm]), ratios_to(figures, arm, baselines), notes)
 
 
-def _panels(case: str, results: Mapping[str, Sequence[Result]]) -> list[Panel]:
-    """The tail of every arm, and how the first balanced edge's weights went over time."""
+def _tails(case: str, results: Mapping[str, Sequence[Result]]) -> Panel:
     tails = {arm: _tail(each[0]) for arm, each in results.items()}
-    found = [Panel(f"{case}: complete latency", "latency, ms", "share of roots above", tails, log_x=True, log_y=True)]
+    return Panel(f"{case}: complete latency", "latency, ms", "share of roots above", tails, log_x=True, log_y=True)
+
+
+def _weights(case: str, results: Mapping[str, Sequence[Result]]) -> list[Panel]:
+    """How the first balanced edge's weights went over time."""
+    found = []
     for arm, each in results.items():
         history = each[0].shares
         if history:

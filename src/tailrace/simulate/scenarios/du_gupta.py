@@ -157,5 +157,5 @@ def auto(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> 
     ]
     return compare(
         "auto", auto.__doc__ or "", cases, arms, (*TAILS, "switches"),
-        baselines=("none", "timeout", "shared_queue", "balancing"), seeds=seeds, progress=progress,
+        baselines=("none", "timeout", "shared_queue", "balancing"), seeds=seeds, progress=progress, weights=False,
     )  # fmt: skip

@@ -204,6 +204,8 @@ class Settings:
     drain_timeout_s: float = 60.0
     #: How long tasks may take to move; after that they go on where they were.
     move_timeout_s: float = 5.0
+    #: How long key groups that are to move may wait for older roots to complete; nothing stands still meanwhile.
+    key_move_wait_s: float = 30.0
     #: How long after moving tasks the rebalancing loop leaves them where they are.
     rebalance_cooldown_s: float = 10.0
     #: Hash slots of a keyed stream; a key's slot never changes, slots move between tasks.

@@ -34,6 +34,23 @@ class Peer(msgspec.Struct, frozen=True):
         return self.node or self.host
 
 
+class KeyTable(msgspec.Struct, frozen=True):
+    """Which task of a stage has which key groups, and how bundles are cut; see ``routing.key_table``.
+
+    A group's *part* below the number of tasks is the task itself; the parts from there on are sets of groups that are
+    cut off by themselves, and ``extra`` names the task that has each. ``before`` and ``before_extra`` are the cut of
+    roots below the offsets of ``since``, per partition, as long as such roots may be open. ``floors`` are the first
+    incarnations of sources that had to be restarted: an older one of a root from ``since`` on was cut the old way.
+    """
+
+    parts: list[int]
+    extra: list[int] = []
+    before: list[int] = []
+    before_extra: list[int] = []
+    since: dict[int, int] = {}
+    floors: dict[int, int] = {}
+
+
 class Register(msgspec.Struct, tag=True):
     """Worker: here I am, in this slot."""
 
@@ -71,6 +88,8 @@ class Deploy(msgspec.Struct, tag=True):
     homes: list[list[tuple[int, int]]] = []
     #: Per stage that shares its queue across workers: the slot of each task's queue.
     queues: dict[int, list[int]] = {}
+    #: Per stage whose key groups have moved: who has them now.
+    tables: dict[int, KeyTable] = {}
 
 
 class Deployed(msgspec.Struct, tag=True):
@@ -190,8 +209,47 @@ class Pause(msgspec.Struct, tag=True):
     moves: list[list[int]]
 
 
+class HoldSources(msgspec.Struct, tag=True):
+    """Coordinator: read nothing for a moment, and say how far you have read.
+
+    Where a source had to be restarted, its predecessor may have read further: then the tasks of the stage stand still
+    too, and what they have let through counts as read.
+    """
+
+    epoch: int
+    stage: int
+    restarted: bool = False
+
+
+class Held(msgspec.Struct, tag=True):
+    """Worker: I read nothing; the next offset of each partition, and the first incarnation of its source."""
+
+    epoch: int
+    offsets: dict[int, int]
+    incs: dict[int, int] = {}
+
+
+class Regroup(msgspec.Struct, tag=True):
+    """Coordinator: from now on the stage's key groups go by this table."""
+
+    epoch: int
+    stage: int
+    table: KeyTable
+
+
+class PauseKeys(msgspec.Struct, tag=True):
+    """Coordinator: key groups of this stage move; each row has the old task, the new one and the groups."""
+
+    epoch: int
+    stage: int
+    moves: list[tuple[int, int, list[int]]]
+
+
 class Cleared(msgspec.Struct, tag=True):
-    """Worker: a task that leaves is on its way, and all it sent from here has arrived."""
+    """Worker: a task that leaves is on its way, and all it sent from here has arrived.
+
+    Where key groups move, ``task`` in this message and in ``Installed`` is the row of ``PauseKeys``.
+    """
 
     epoch: int
     stage: int
@@ -254,11 +312,11 @@ class Stop(msgspec.Struct, tag=True):
 
 FromWorker = (
     Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | LogLine | Collected
-    | Cleared | Installed | MoveFailed | Relocated
+    | Cleared | Installed | MoveFailed | Relocated | Held
 )  # fmt: skip
 FromCoordinator = (
     Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop
-    | Pause | Relocate | GoOn | Undo | Leave
+    | Pause | Relocate | GoOn | Undo | Leave | HoldSources | Regroup | PauseKeys
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

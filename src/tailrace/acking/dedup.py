@@ -69,6 +69,9 @@ class Guard:
         self.dropped = 0
         self._generations = [_Generation()]
         self._marks: dict[int, int] = {}
+        #: Per partition an offset and an incarnation: of roots from there on, older incarnations were cut another way.
+        #: They are dropped, because a source that was restarted sends their roots again.
+        self.floors: dict[int, tuple[int, int]] = {}
         #: The generations in which a replay came; without one, a first incarnation cannot be a duplicate.
         self._replayed: list[_Generation] = []
 
@@ -84,7 +87,7 @@ class Guard:
         current = self._generations[-1]
         if inc != FIRST_INCARNATION and current not in self._replayed:
             self._replayed.append(current)
-        if not self._replayed:
+        if not self._replayed and not self.floors:
             one = low >> OFFSET_BITS == high >> OFFSET_BITS
             spans = [(low, high)] if one else _spans(heads)
             # What the slower of two incarnations brings after a mark has passed it is a duplicate all the same.
@@ -98,8 +101,12 @@ class Guard:
     def _admit_singly(self, batch: Batch, current: _Generation) -> list[bool] | None:
         keep = []
         known = [generation.seen for generation in self._generations]
-        for root, lineage in zip(batch.roots, batch.lineages, strict=True):
+        for root, inc, lineage in zip(batch.roots, batch.incs, batch.lineages, strict=True):
             partition, offset = root >> OFFSET_BITS, root & OFFSET_MAX
+            since, floor = self.floors.get(partition, (0, 0))
+            if inc < floor and offset >= since:
+                keep.append(False)
+                continue
             fresh = offset >= self._marks.get(partition, 0) and not any(lineage in seen for seen in known)
             if fresh:
                 known[-1].add(lineage)
@@ -108,6 +115,14 @@ class Guard:
         current.size += keep.count(True)
         self.dropped += keep.count(False)
         return None if all(keep) else keep
+
+    def newest(self) -> dict[int, int]:
+        """Per partition the offset behind the newest root of which something was let through and is remembered."""
+        found: dict[int, int] = {}
+        for generation in self._generations:
+            for partition, offset in generation.newest.items():
+                found[partition] = max(found.get(partition, 0), offset + 1)
+        return found
 
     def remember(self, batch: Batch, outputs: Any) -> None:
         """Keep what these bundles gave, to be repeated if they come again.
@@ -126,6 +141,13 @@ class Guard:
             if outputs is not None:
                 return outputs
         return None
+
+    def absorb(self, other: Guard) -> None:
+        """Know as well what another guard has let through: some of what it stood in front of comes here from now on."""
+        self._generations[:0] = [each for each in other._generations if each.size or each.outputs]
+        self._replayed += [each for each in other._replayed if each in self._generations]
+        for partition, offset in other._marks.items():
+            self.low_water(partition, offset)
 
     def remembered(self) -> list[Any]:
         """All outputs that are kept, each once."""

@@ -129,6 +129,10 @@ class Ledger:
         self.replays += 1
         return inc, given, index
 
+    def next_offsets(self) -> dict[int, int]:
+        """Per partition the offset below which every root has been emitted."""
+        return dict(self._next)
+
     def low_water(self) -> dict[int, int]:
         """Per partition the offset below which every root is complete."""
         return self._next | self._open.lows()

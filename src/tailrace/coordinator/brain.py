@@ -50,6 +50,8 @@ class CoordinatorBrain:
         self.placement: list[list[int]] = []
         #: Per stage that shares its queue across workers: the slot of each task's queue.
         self.queues: dict[int, list[int]] = {}
+        #: Per stage whose key groups have moved: who has them now.
+        self.tables: dict[int, protocol.KeyTable] = {}
         self.book = ProgressBook(program.plan, program.settings.progress_kept)
         self.balancing = Balancing(program)
         self.autopilot = Autopilot(program)
@@ -103,7 +105,10 @@ class CoordinatorBrain:
                 self._tasks_done.add((stage, task))
                 if self._tasks_done == self._tasks_all:
                     self._end()
-            case protocol.Cleared() | protocol.Installed() | protocol.MoveFailed() | protocol.Relocated():
+            case (
+                protocol.Cleared() | protocol.Installed() | protocol.MoveFailed() | protocol.Relocated()
+                | protocol.Held()
+            ):  # fmt: skip
                 self.moves.on_message(slot, message, now_ns)
             case protocol.Failure():
                 self.fail(_rebuilt(message))

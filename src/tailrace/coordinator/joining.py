@@ -124,6 +124,7 @@ class Joining:
             marks=self._brain.marks,
             homes=self._homes,
             queues=self._brain.queues,
+            tables=self._brain.tables,
         )
 
     def deployed(self, slot: int, member: Member) -> None:

@@ -3,21 +3,24 @@
 A plan goes ``Pause`` to everyone -> ``Cleared`` by every old place and ``Installed`` by every new one -> ``Relocate``
 to everyone -> ``Relocated`` by everyone -> ``GoOn``. Until ``Relocate`` is said it can be undone: when a worker says
 that it cannot, when one is lost, when ``move_timeout_s`` is over. From then on the new places hold, and a worker that
-is lost comes back under them. Owned by the coordinator's brain, which passes messages and the clock's reading in.
+is lost comes back under them. Plans for key groups take their turn here too, with steps of their own (``key_moving``).
+Owned by the coordinator's brain, which passes messages and the clock's reading in.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.receiving.shared import shares
 from tailrace.worker.errors import MoveError
 
+from .key_moving import KeyMoves, KeyPlan
+from .plans import Plan, Wanted
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tailrace.worker.build import Program
 
@@ -30,31 +33,6 @@ PLANS_MAX = 16
 #: Plans of which ``lastProgress`` tells.
 TOLD_MAX = 16
 
-#: Stage, task and the slot it goes to.
-Wanted = tuple[int, int, int]
-
-
-@dataclass
-class Plan:
-    """Some moves that are made together, and what became of them."""
-
-    wanted: list[Wanted]
-    why: str
-    #: ``waiting``, ``moving``, ``switching``, then ``done`` or ``undone``.
-    state: str = "waiting"
-    reason: str = ""
-    hint: str = ""
-    epoch: int = 0
-    begun_ns: int = 0
-    pause_ms: float = 0.0
-    #: What is yet to be heard before the next step.
-    awaited: set[Any] = field(default_factory=set)
-
-    @property
-    def over(self) -> bool:
-        """Whether it was carried out or given up."""
-        return self.state in {"done", "undone"}
-
 
 class Moves:
     """The moves of one query."""
@@ -65,6 +43,7 @@ class Moves:
         self._queue: deque[Plan] = deque()
         self._active: Plan | None = None
         self._epoch = 0
+        self.keys = KeyMoves(brain, program)
         self.told: deque[Plan] = deque(maxlen=TOLD_MAX)
         self.moved = 0
 
@@ -87,19 +66,31 @@ class Moves:
         front of another task of the same plan.
         """
         brain, stages = self._brain, self._program.plan.stages
-        if brain.state != "running" or brain.draining:
-            raise MoveError(f"Tasks move while a query runs; this one is {brain.state}.", "Wait until it runs.")
+        self._check_running()
         moves = [each for each in wanted if brain.placement[each[0]][each[1]] != each[2]]
         for stage, _, slot in moves:
             self._check(stage, slot)
-        if len(self._queue) >= PLANS_MAX:
-            raise MoveError(f"{PLANS_MAX} plans of moves wait already.", "Wait until some are carried out.")
         plans = [
             Plan([move for move in moves if stages[move[0]].is_source == is_source], why) for is_source in (True, False)
         ]
         plans = [plan for plan in plans if plan.wanted]
         self._queue.extend(plans)
         return plans
+
+    def request_keys(self, stage: int, groups: Mapping[int, int], why: str) -> list[Plan]:
+        """Ask for key groups of a stage to go to these tasks; raises where they cannot. Gives one plan, or none."""
+        self._check_running()
+        plan = self.keys.asked(stage, groups, why)
+        plans: list[Plan] = [plan] if plan.groups else []
+        self._queue.extend(plans)
+        return plans
+
+    def _check_running(self) -> None:
+        brain = self._brain
+        if brain.state != "running" or brain.draining:
+            raise MoveError(f"Tasks move while a query runs; this one is {brain.state}.", "Wait until it runs.")
+        if len(self._queue) >= PLANS_MAX:
+            raise MoveError(f"{PLANS_MAX} plans of moves wait already.", "Wait until some are carried out.")
 
     def _check(self, stage_id: int, slot: int) -> None:
         stage, policy = self._program.plan.stages[stage_id], self._program.policy
@@ -123,13 +114,31 @@ class Moves:
     def tick(self, now_ns: int) -> None:
         """Begin the next plan if everyone is there; undo one that takes too long."""
         plan = self._active
-        limit_ns = self._program.settings.move_timeout_s * _NS_PER_S
-        if plan is not None and plan.state == "moving" and now_ns - plan.begun_ns > limit_ns:
-            missing = "; ".join(sorted(self._described(each) for each in plan.awaited))
-            self._undo(plan, f"it took longer than {self._program.settings.move_timeout_s:g} s: {missing}", now_ns)
+        if isinstance(plan, KeyPlan):
+            self._tick_keys(plan, now_ns)
+        limit_s = self._limit_s(plan)
+        if plan is not None and plan.state == "moving" and now_ns - plan.begun_ns > limit_s * _NS_PER_S:
+            self._undo(plan, f"it took longer than {limit_s:g} s: {self._missing(plan)}", now_ns)
         brain = self._brain
         if self._active is None and self._queue and all(each.open for each in brain.members.values()):
             self._begin(self._queue.popleft(), now_ns)
+
+    def _tick_keys(self, plan: KeyPlan, now_ns: int) -> None:
+        """Some steps wait for the sources' marks and not for a message; they are no use without all workers."""
+        if plan.state == "moving" and not all(each.open for each in self._brain.members.values()):
+            self._undo(plan, "a worker was lost", now_ns)
+        elif plan.state == "moving" and self._brain.draining:
+            self._undo(plan, "the query is being stopped", now_ns)
+        elif self.keys.step_on(plan, now_ns):
+            self._done(plan, now_ns)
+
+    def _limit_s(self, plan: Plan | None) -> float:
+        return self.keys.limit_s(plan) if isinstance(plan, KeyPlan) else self._program.settings.move_timeout_s
+
+    def _missing(self, plan: Plan) -> str:
+        if isinstance(plan, KeyPlan):
+            return self.keys.missing(plan)
+        return "; ".join(sorted(self._described(each) for each in plan.awaited))
 
     def _described(self, awaited: tuple[str, int, int]) -> str:
         what, stage, task = awaited
@@ -138,6 +147,9 @@ class Moves:
 
     def _begin(self, plan: Plan, now_ns: int) -> None:
         brain = self._brain
+        if isinstance(plan, KeyPlan):
+            self._begin_keys(plan, now_ns)
+            return
         plan.wanted = [each for each in plan.wanted if brain.placement[each[0]][each[1]] != each[2]]
         self.told.append(plan)
         plan.begun_ns = now_ns
@@ -151,20 +163,29 @@ class Moves:
         rows = [[stage, task, brain.placement[stage][task], slot] for stage, task, slot in plan.wanted]
         brain.tell_all(protocol.Pause(plan.epoch, rows))
 
+    def _begin_keys(self, plan: KeyPlan, now_ns: int) -> None:
+        self.told.append(plan)
+        self._epoch += 1
+        self._active = plan
+        plan.epoch = self._epoch
+        self.keys.begin(plan, now_ns)
+
     def on_message(self, slot: int, message: protocol.FromWorker, now_ns: int) -> None:
         """Take in what a worker says about the plan under way."""
         plan = self._active
         match message:
             case _ if plan is None or plan.epoch != message.epoch:  # type: ignore[union-attr]
                 return
-            case protocol.Cleared(stage=stage, task=task):
-                plan.awaited.discard(("cleared", stage, task))
-            case protocol.Installed(stage=stage, task=task):
-                plan.awaited.discard(("installed", stage, task))
             case protocol.MoveFailed(message=reason, hint=hint) if plan.state == "moving":
                 plan.hint = hint
                 self._undo(plan, reason, now_ns)
                 return
+            case _ if isinstance(plan, KeyPlan):
+                self.keys.hear(plan, slot, message)
+            case protocol.Cleared(stage=stage, task=task):
+                plan.awaited.discard(("cleared", stage, task))
+            case protocol.Installed(stage=stage, task=task):
+                plan.awaited.discard(("installed", stage, task))
             case protocol.Relocated():
                 plan.awaited.discard(slot)
         if not plan.awaited:
@@ -172,6 +193,9 @@ class Moves:
 
     def _next_step(self, plan: Plan, now_ns: int) -> None:
         brain = self._brain
+        if isinstance(plan, KeyPlan):
+            self._tick_keys(plan, now_ns)
+            return
         if plan.state == "moving":
             for stage, task, slot in plan.wanted:
                 brain.placement[stage][task] = slot
@@ -179,6 +203,10 @@ class Moves:
             plan.awaited = {slot for slot, member in brain.members.items() if member.open}
             brain.tell_all(protocol.Relocate(plan.epoch))
             return
+        self._done(plan, now_ns)
+
+    def _done(self, plan: Plan, now_ns: int) -> None:
+        brain = self._brain
         plan.state = "done"
         self.moved += len(plan.wanted)
         self._close(plan, now_ns)
@@ -192,7 +220,8 @@ class Moves:
         self._brain.tell_all(protocol.Undo(plan.epoch))
 
     def _close(self, plan: Plan, now_ns: int) -> None:
-        plan.pause_ms = (now_ns - plan.begun_ns) * _MS_PER_NS
+        paused_ns = self.keys.paused_ns(plan, now_ns) if isinstance(plan, KeyPlan) else now_ns - plan.begun_ns
+        plan.pause_ms = paused_ns * _MS_PER_NS
         self._active = None
 
     # -- what comes between --------------------------------------------------------------------------------------
@@ -205,7 +234,7 @@ class Moves:
         if plan.state == "moving":
             self._undo(plan, f"worker {slot} was lost", now_ns)
         else:
-            plan.awaited.discard(slot)
+            plan.awaited.difference_update({slot, ("slot", slot)})
             if not plan.awaited:
                 self._next_step(plan, now_ns)
 
@@ -227,7 +256,9 @@ class Moves:
         """Show one plan."""
         return {
             "epoch": plan.epoch,
-            "moves": [
+            "moves": self.keys.described(plan)
+            if isinstance(plan, KeyPlan)
+            else [
                 f"{self._program.plan.stages[stage].head.name}[{task}] -> worker {slot}"
                 for stage, task, slot in plan.wanted
             ],

@@ -29,7 +29,7 @@ from .relocating import Relocation
 from .together import REGISTRY, busy_by_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tailrace.config import Policy, Settings
     from tailrace.protocol import FromCoordinator
@@ -277,6 +277,19 @@ class Query:
     def move(self, operator: str, task: int, worker: int) -> list[dict[str, Any]]:
         """Move one task to another worker while the query runs, and tell how that went; raises if it stays."""
         return self._relocation.move(operator, task, worker)
+
+    def move_keys(
+        self, operator: str, keys: Iterable[Any] = (), *, task: int, groups: Iterable[int] = ()
+    ) -> list[dict[str, Any]]:
+        """Move keys to another task of their operator while the query runs, and tell how; raises if they stay.
+
+        A key goes with all others of its key group; ``groups`` names whole groups, see ``key_groups_of``.
+        """
+        return self._relocation.move_keys(operator, keys, groups, task)
+
+    def key_groups_of(self, operator: str) -> list[int]:
+        """The task that each key group of an operator is at now."""
+        return self._relocation.key_groups_of(operator)
 
     def workers_of(self, operator: str) -> list[int]:
         """The worker that each task of an operator is on now."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tailrace.worker.build import Program
 
     from .brain import CoordinatorBrain
-    from .moving import Plan, Wanted
+    from .plans import Plan, Wanted
     from .replanning import Key
 
 _NS_PER_S = 1_000_000_000

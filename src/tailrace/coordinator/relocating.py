@@ -1,4 +1,4 @@
-"""``query.move``, ``query.rebalance`` and ``query.scale``: moves that a user asks for, from the user's thread.
+"""``query.move``, ``move_keys``, ``rebalance`` and ``scale``: moves that a user asks for, from the user's thread.
 
 Asks the coordinator's brain under its lock and waits for what becomes of the plan; which tasks go where is decided by
 ``replanning``.
@@ -10,12 +10,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ConfigError, nearest
+from tailrace.routing.fields import even_groups, group_of
 from tailrace.worker.errors import MoveError
 
+from .key_moving import KeyPlan, check_movable
 from .replanning import moves_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tailrace.topology.plan import Stage
     from tailrace.worker.build import Program
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
     from .brain import CoordinatorBrain
     from .loop import CoordinatorLoop
-    from .moving import Plan, Wanted
     from .parties import Host
+    from .plans import Plan, Wanted
 
 _POLL_S = 0.002
 
@@ -47,6 +49,23 @@ class Relocation:
         if not 0 <= task < stage.tasks:
             raise ConfigError(f"Operator {operator!r} has tasks 0 to {stage.tasks - 1}; found {task}.")
         return self._carry_out(lambda brain: brain.moves.request([(stage.id, task, worker)], "asked for"))
+
+    def move_keys(self, operator: str, keys: Iterable[Any], groups: Iterable[int], task: int) -> list[dict[str, Any]]:
+        """Move the groups of some keys, and some groups, to one task."""
+        stage = self._stage_of(operator)
+        if isinstance(keys, str | bytes):
+            raise ConfigError(f"move_keys takes a list of keys; found {keys!r}.", f"Give [{keys!r}].")
+        count = len(even_groups(stage.tasks, self._program.settings.key_groups))
+        wanted = {group_of(key, count) for key in keys} | set(groups)
+        return self._carry_out(
+            lambda brain: brain.moves.request_keys(stage.id, dict.fromkeys(sorted(wanted), task), "asked for")
+        )
+
+    def key_groups_of(self, operator: str) -> list[int]:
+        """Which task of an operator has each of its key groups."""
+        stage = self._stage_of(operator)
+        check_movable(self._program, stage)
+        return self._brain.moves.keys.tasks_of(stage.id)
 
     def workers_of(self, operator: str) -> list[int]:
         """Where the tasks of an operator are."""
@@ -129,5 +148,6 @@ class Relocation:
             time.sleep(_POLL_S)
         for plan in plans:
             if plan.state == "undone":
-                raise MoveError(f"The tasks stay where they were: {plan.reason}", plan.hint)
+                what = "The keys" if isinstance(plan, KeyPlan) else "The tasks"
+                raise MoveError(f"{what} stay where they were: {plan.reason}", plan.hint)
         return [self._brain.moves.row(plan) for plan in plans]

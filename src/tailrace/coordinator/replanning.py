@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tailrace.worker.build import Program
 
     from .brain import CoordinatorBrain
-    from .moving import Wanted
+    from .plans import Wanted
 
 Key = tuple[int, int]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tailrace.worker.build import Program
 
     from .brain import CoordinatorBrain
-    from .moving import Wanted
+    from .plans import Wanted
 
 _US_PER_S = 1e6
 _V = TypeVar("_V")

@@ -101,6 +101,28 @@ class Inbox:
         self.tuples_most = max(self.tuples_most, self.tuples)
         self.waiting.append((channel, batch, now_ns))
 
+    def keep(self, items: list[tuple[Channel, Batch, int]], oldest: int) -> list[Channel]:
+        """Go on with these of the so many oldest batches; the rest of them counts as consumed. Gives their channels."""
+        before = list(self.waiting)
+        self.waiting = deque(items + before[oldest:])
+        left: dict[Channel, int] = {}
+        for channel, batch, _ in before[:oldest]:
+            left[channel] = left.get(channel, 0) + len(batch.values)
+        for channel, batch, _ in items:
+            left[channel] -= len(batch.values)
+        for channel, count in left.items():
+            channel.consume(count)
+            self.tuples -= count
+        return list(left)
+
+    def put_first(self, items: list[tuple[Channel, Batch, int]]) -> None:
+        """Let batches wait in front of all others; they came by other channels and take no room in these."""
+        for channel, batch, since_ns in reversed(items):
+            channel.stale += len(batch.values)
+            self.tuples += len(batch.values)
+            self.waiting.appendleft((channel, batch, since_ns))
+        self.tuples_most = max(self.tuples_most, self.tuples)
+
     def leave(self) -> list[tuple[Channel, Batch, int]]:
         """Give up what waits, oldest first."""
         items = list(self.waiting)

@@ -45,6 +45,17 @@ def _canonical(key: Any) -> bytes:
     return pickle.dumps(key, protocol=4)
 
 
+def even_groups(tasks: int, key_groups: int) -> list[int]:
+    """The task of each key group before any has moved: stretches of equal length."""
+    count = max(key_groups, tasks)
+    return [group * tasks // count for group in range(count)]
+
+
+def group_of(key: Any, key_groups: int) -> int:
+    """The group of a key, alike in every process; it never changes."""
+    return stable_hash(key) % key_groups
+
+
 class _Table(dict[Any, int]):
     """Key to task, filled in as keys are met; a plain dict look-up on the hot path."""
 
@@ -55,20 +66,24 @@ class _Table(dict[Any, int]):
     def __missing__(self, key: Any) -> int:
         if len(self) >= CACHED_KEYS_MAX:
             self.clear()
-        task = self[key] = self._groups[stable_hash(key) % len(self._groups)]
+        task = self[key] = self._groups[group_of(key, len(self._groups))]
         return task
 
 
 class Fields:
-    """Route by ``key``; ``key`` is None when the values are the keys themselves."""
+    """Route by ``key``, which is None when the values are the keys themselves.
+
+    ``parts`` tells the part of each key group where groups have moved: a task, or one beyond; see ``key_table``.
+    """
 
     several = False
     unwraps = False
 
-    def __init__(self, key: Callable[[Any], Any] | None, tasks: int, key_groups: int) -> None:
+    def __init__(
+        self, key: Callable[[Any], Any] | None, tasks: int, key_groups: int, parts: Sequence[int] | None = None
+    ) -> None:
         self._key = key
-        count = max(key_groups, tasks)
-        self._table = _Table([group * tasks // count for group in range(count)])
+        self._table = _Table(even_groups(tasks, key_groups) if parts is None else parts)
 
     def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Look every key's task up."""

@@ -11,6 +11,7 @@ from .by_root import ByRoot
 from .detour import Detour
 from .fields import Fields
 from .fixed import All, Custom, Direct
+from .key_table import rule_for
 from .load_aware import LoadAware
 from .partial_key import PartialKey
 from .shortest_delay import ShortestDelay
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tailrace.config import Settings
+    from tailrace.protocol import KeyTable
     from tailrace.topology.plan import Stage, StageEdge
 
     from .base import Router
@@ -50,12 +52,14 @@ def router_for(
     near: Row | None = None,
     switched: bool = False,
     now_ns: Callable[[], int] = SystemClock.now_ns,
+    table: KeyTable | None = None,
 ) -> Router:
     """Make the rule for one sending task; ``local`` are the target's tasks in the sender's own worker.
 
     ``routing`` names the policy of shuffled edges (``partial_key``, ``stamped``: keyed ones), ``adaptive`` tells that
     roots may be replayed for lateness, ``senders`` is how many tasks send on this edge, ``near`` are the tasks' shares
-    where it keeps near, ``switched`` that the rule may be another one later on.
+    where it keeps near, ``switched`` that the rule may be another one later on, ``table`` who has which key groups
+    where some have moved.
     """
     kind, fn, tasks = edge.grouping.kind, edge.grouping.fn, target.tasks
     name = f"{edge.src} -> {target.head.name}"
@@ -65,7 +69,8 @@ def router_for(
         if routing == "stamped":
             return Stamped(fn, tasks, int(settings.gate_tau_ms * _NS_PER_MS), now_ns)
     if kind == "fields":
-        return Fields(None if target.head.verb == "count" else fn, tasks, settings.key_groups)
+        key = None if target.head.verb == "count" else fn
+        return Fields(key, tasks, settings.key_groups) if table is None else rule_for(table, key, tasks)
     if kind == "all":
         return All(tasks)
     if kind == "global":

@@ -39,9 +39,16 @@ MOVED = 7
 SEEN = 8
 #: A part of a task on its way to another worker; ``channel`` is the task's place in the plan.
 STATE = 9
-#: What is said while tasks move.
+#: What comes next on this channel comes after the key groups of its sending task have moved: the epoch of the plan.
+BEHIND = 10
+#: All that came on this channel before ``BEHIND`` is here: the epoch.
+BEHIND_SEEN = 11
+#: A part of what goes with moving key groups; ``channel`` is the row of the plan.
+KEYS = 12
+#: What is said while tasks move, and while key groups do.
 MOVING = frozenset({PAUSED, MOVED, SEEN, STATE})
-KINDS = frozenset({DATA, END, ACKS, CREDITS, RESYNC}) | MOVING
+MOVING_KEYS = frozenset({BEHIND, BEHIND_SEEN, KEYS})
+KINDS = frozenset({DATA, END, ACKS, CREDITS, RESYNC}) | MOVING | MOVING_KEYS
 
 _MESSAGE = struct.Struct("<HI")
 _FRAME = struct.Struct("<BIII")

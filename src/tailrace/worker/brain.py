@@ -29,6 +29,7 @@ from .build import Site
 from .delivery import Delivery
 from .errors import OperatorError, operator_error, user_stack
 from .floor import Floor
+from .key_mover import LOOK_US, KeyMover
 from .late import LateRoots
 from .links import LinkMeter
 from .mover import Mover
@@ -125,8 +126,12 @@ class WorkerBrain:
                 self._mover.switch(message)
             case protocol.GoOn():
                 self._mover.go_on()
+                self._keys.go_on()
             case protocol.Undo():
                 self._mover.undo(message)
+                self._keys.undo(message.epoch)
+            case protocol.HoldSources() | protocol.PauseKeys() | protocol.Regroup():
+                self._keys.on_order(message)
             case protocol.Leave(slot=slot):
                 self._leave(slot)
             case protocol.Beat(marks=marks):
@@ -157,7 +162,7 @@ class WorkerBrain:
         nearness = Nearness(program, message.homes, self.peers)
         site = Site(
             self.slot, self.attempt, message.placement, message.partitions, self.clock, self._context_of,
-            nearness.rows(message.placement), message.queues,
+            nearness.rows(message.placement), message.queues, message.tables,
         )  # fmt: skip
         self.program = program
         self._floor = floor = Floor(program, site, self._send, self.control_out)
@@ -173,6 +178,7 @@ class WorkerBrain:
         self._scheduler = Scheduler(floor, self._delivery, self._settling, self._acks)
         self._mover = Mover(floor, site, self._acks, self._delivery, nearness, self._tasks_changed)
         self._delivery.mover = self._mover
+        self._keys = self._delivery.keys = KeyMover(floor, site, self._acks, self._delivery)
         for task in floor.tasks:
             try:
                 task.chain.open()
@@ -285,6 +291,8 @@ class WorkerBrain:
         if self._running:
             if self._mover.active:
                 self._mover.progress()
+            if self._keys.active:
+                self._keys.progress()
             self._delivery.flush(idle=idle)
 
     @property
@@ -298,7 +306,7 @@ class WorkerBrain:
             return IDLE_US
         if self._mover.sending:
             return 0
-        wait_us = self._scheduler.wait_us()
+        wait_us = min(self._scheduler.wait_us(), LOOK_US if self._keys.active else IDLE_US)
         if (late_ns := self.late_ns) is not None:
             wait_us = min(wait_us, max(0, late_ns - self.clock.now_ns()) // 1000)
         return wait_us
@@ -316,7 +324,7 @@ class WorkerBrain:
         settings = self.program.settings
         if self._late is not None:
             self._late.look(now_ns)
-        if self._prompt and now_ns >= self._next_marks_ns:
+        if (self._prompt or self._keys.ripening) and now_ns >= self._next_marks_ns:
             self._next_marks_ns = now_ns + _MARKS_NS
             self._tell_marks()
         if now_ns >= self._next_report_ns:
@@ -330,7 +338,8 @@ class WorkerBrain:
 
     def _tell_marks(self) -> None:
         marks: dict[int, int] = {}
-        for source in self._prompt:
+        ripening = self._keys.ripening
+        for source in [side for _, side in self._floor.sources] if ripening and self._floor else self._prompt:
             low = source.ledger.low_water()
             for partition, offset in low.items():
                 source.readers[partition].commit(offset)
@@ -338,6 +347,8 @@ class WorkerBrain:
         if marks != self._marks_told:
             self._marks_told = marks
             self.control_out.append(protocol.Marks(marks))
+        if ripening:
+            self._keys.told(marks)
 
     def ring_with(self, bell: Callable[[], None]) -> None:
         """Let readers that are fed by other threads wake the loop."""

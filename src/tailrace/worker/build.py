@@ -14,6 +14,7 @@ from tailrace.acking.ledger import Ledger
 from tailrace.acking.replay import AdaptiveReplays, BlindReplays, FixedReplays
 from tailrace.receiving.inbox import Channel, Inbox
 from tailrace.routing import BALANCED, goes_by_pending, is_free, router_for
+from tailrace.routing.key_table import floors_of, ways_beyond
 from tailrace.sending.outbox import Outbox
 
 from .chain import Chain
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
     from tailrace.config import Policy, Settings
+    from tailrace.protocol import KeyTable
     from tailrace.routing import Router
     from tailrace.routing.near import Row
     from tailrace.topology.operators import OperatorSpec, TaskContext
@@ -64,6 +66,8 @@ class Site:
     near: dict[int, list[Row]] = field(default_factory=dict)
     #: Per stage whose tasks share a queue across workers: the slot at which each task's tuples wait.
     queues: Mapping[int, list[int]] = field(default_factory=dict)
+    #: Per stage whose key groups have moved: who has them now.
+    tables: dict[int, KeyTable] = field(default_factory=dict)
 
 
 def channel_bases(plan: Plan) -> list[int]:
@@ -105,6 +109,8 @@ def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
         task.inbox = (_away_inbox if away else inbox_of)(program, site, stage, index)
         if stage.guarded and program.policy.tracked:
             task.guard = Guard()
+            if stage.id in site.tables:
+                task.guard.floors = floors_of(site.tables[stage.id])
     return task
 
 
@@ -122,7 +128,10 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
     boxes = [Outbox(base + task, home, task, size) for task, home in enumerate(site.queues.get(target.id, slots))]
     router = router_of(program, site, edge, index)
     project = edge.grouping.fn if target.head.verb == "count" else None
-    return Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
+    outlet = Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
+    if target.id in site.tables:
+        outlet.branch(ways_beyond(site.tables[target.id]))
+    return outlet
 
 
 def router_of(program: Program, site: Site, edge: StageEdge, index: int) -> Router:
@@ -141,6 +150,7 @@ def router_of(program: Program, site: Site, edge: StageEdge, index: int) -> Rout
         near=site.near[edge.id][index] if edge.id in site.near else None,
         switched=bool(program.switched),
         now_ns=site.clock.now_ns,
+        table=site.tables.get(target.id),
     )
 
 

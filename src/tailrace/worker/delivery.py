@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .acks import Acknowledger
     from .floor import Floor
+    from .key_mover import KeyMover
     from .mover import Mover
     from .task import Task
     from .uplink import Uplink
@@ -41,6 +42,8 @@ class Delivery:
         self._pace_ns: int | None = None
         #: Takes part when tasks move; set by the brain.
         self.mover: Mover
+        #: Takes part when key groups move; set by the brain.
+        self.keys: KeyMover
         self.pace_credits(floor.program.policy)
         for group in floor.groups.values():
             group.delivery = self
@@ -75,8 +78,10 @@ class Delivery:
                 self._end(*floor.inbound[channel])
             elif kind == wire.RESYNC:
                 self._resync(channel, slot, int.from_bytes(content, "little"))
-            else:
+            elif kind in wire.MOVING:
                 self.mover.on_frame(kind, channel, content, slot)
+            else:
+                self.keys.on_frame(kind, channel, content, slot)
 
     def _deliver(self, task: Task, channel: Channel, batch: Batch, now_ns: int) -> None:
         if task.closing:
@@ -191,6 +196,7 @@ class Delivery:
                 if box.end_sent:
                     floor.post.end(box)
                 self.mover.say_again(box)
+                self.keys.say_again(box)
         for _, channel in floor.inbound.values():
             if channel.slot == slot:
                 self.credit(channel)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a task per frame, and frames per round: what else the worker has to send gets in between.
 PART_BYTES = 128 * 1024
-_PARTS_PER_ROUND = 8
+PARTS_PER_ROUND = 8
 _NS_PER_S = 1_000_000_000
 
 
@@ -249,7 +249,7 @@ class Mover:
 
     def _send_parts(self, each: Leaving, epoch: int) -> None:
         post = self._floor.post
-        for _ in range(_PARTS_PER_ROUND):
+        for _ in range(PARTS_PER_ROUND):
             if not each.parts or not post.accepts(each.move.new):
                 return
             part = each.parts.popleft()

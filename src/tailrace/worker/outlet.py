@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Sequence
 
+    from tailrace.hot import Columns
     from tailrace.routing import Router
     from tailrace.sending.outbox import Outbox
 
@@ -35,8 +36,13 @@ class Outlet:
         self.tuples = 0
         self._project = project
         self._sole = sole
-        self._tags = [mix(edge + 1, way) for way in range(1, len(boxes) + 1)]
+        self.branch([])
         self.switch(router)
+
+    def branch(self, tasks: list[int]) -> None:
+        """Let the rule name destinations beyond the tasks: sets of key groups, at the tasks that have them."""
+        self._ways = self.boxes + [self.boxes[task] for task in tasks]
+        self._tags = [mix(self.edge + 1, way) for way in range(1, len(self._ways) + 1)]
 
     def switch(self, router: Router) -> None:
         """Go by another rule from now on; it must cut bundles as the one before it did."""
@@ -73,10 +79,31 @@ class Outlet:
         if self._router.several:
             values, sizes, dests = _spread(values, sizes, dests)
         if not heads:
-            file_values(values, dests, [box.values for box in self.boxes])
+            file_values(values, dests, [box.values for box in self._ways])
             return None
         columns = [(box.values, box.sizes, box.heads) for box in self.boxes]
+        if len(self._ways) > len(columns):
+            return self._file_beyond(values, dests, sizes, heads, shares, columns)
         return file_bundles(values, dests, sizes, heads, shares, self._sole, columns, self._tags, BUNDLE_VALUES_MAX)
+
+    def _file_beyond(
+        self,
+        values: list[Any],
+        dests: list[int],
+        sizes: Sizes,
+        heads: array[int],
+        shares: array[int] | None,
+        columns: list[Columns],
+    ) -> array[int] | None:
+        """File with columns of their own for destinations beyond the tasks: a bundle may go to one box two ways."""
+        tasks = len(columns)
+        columns += [([], [], numbers()) for _ in self._ways[tasks:]]
+        left = file_bundles(values, dests, sizes, heads, shares, self._sole, columns, self._tags, BUNDLE_VALUES_MAX)
+        for box, (filed, counts, named) in zip(self._ways[tasks:], columns[tasks:], strict=True):
+            box.values += filed
+            box.sizes += counts
+            box.heads += named
+        return left
 
 
 def _spread(values: list[Any], sizes: Sizes, dests: Sequence[Any]) -> tuple[list[Any], list[int], list[int]]:

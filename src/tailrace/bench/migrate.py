@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
 
-from . import relief
+from . import hot_key, relief
 from .migrate_flow import KEYS, OPERATOR, SERVICE_S, faults, flow_of, keys_of, latencies_ms, p99_ms, read
 from .rows import limit_row, make_row, none_row
 from .tails.arms import WORKERS, stage_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .tails.arms import Stage
 
 _MOVED = ("stateless", "keyed")
-CASES = (*_MOVED, relief.NAME)
+CASES = (*_MOVED, relief.NAME, hot_key.NAME)
 PAUSE_MS_MAX = 250.0
 OTHERS_BAR = 2.0
 _OPEN_S = 2.5
@@ -47,7 +47,11 @@ WORK_NOTE = (
     f"Work is a timed wait of {SERVICE_S * 1000:g} ms, so that five workers fit on few cores; others_p99_ms is of the "
     "keys that did not move, in windows with moves against windows without in the same query."
 )
-NOTES = [PAUSE_NOTE, WORK_NOTE]
+HOT_NOTE = (
+    "[hot_key]: three in five tuples are of one key; others_p99_ms is of all other keys at the end of queries with the "
+    "rebalancing loop, against queries without it, which never end to fall behind."
+)
+NOTES = [PAUSE_NOTE, WORK_NOTE, HOT_NOTE]
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Times:
     pairs: int
     moves: int
     gap_s: float
+    #: Pairs of queries of [hot_key].
+    hot_pairs: int
 
     @property
     def window_s(self) -> float:
@@ -69,8 +75,8 @@ class Times:
         return _OPEN_S + _WARM_S + _DRAIN_S + 2 * self.pairs * self.window_s
 
 
-QUICK = Times(pairs=5, moves=50, gap_s=0.6)
-FULL = Times(pairs=10, moves=50, gap_s=1.2)
+QUICK = Times(pairs=5, moves=50, gap_s=0.6, hot_pairs=2)
+FULL = Times(pairs=10, moves=50, gap_s=1.2, hot_pairs=5)
 
 
 @dataclass
@@ -89,7 +95,11 @@ class Arrivals:
 def planned_s(times: Times, only: str | None) -> float:
     """About how long it takes."""
     cases = CASES if only is None else (only,)
-    return 10.0 + sum(relief.planned_s(times.window_s) if name == relief.NAME else times.case_s for name in cases)
+    besides = {
+        relief.NAME: relief.planned_s(times.window_s),
+        hot_key.NAME: hot_key.planned_s(times.window_s, times.hot_pairs),
+    }
+    return 10.0 + sum(besides.get(name, times.case_s) for name in cases)
 
 
 def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
@@ -100,6 +110,11 @@ def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = Tru
             if name == relief.NAME:
                 pace.step(f"{name}: a worker becomes slow", relief.planned_s(times.window_s))
                 found += relief.rows(stage, times.window_s)
+                continue
+            if name == hot_key.NAME:
+                planned_s = hot_key.planned_s(times.window_s, times.hot_pairs)
+                pace.step(f"{name}: a key with 60 % of the traffic", planned_s)
+                found += hot_key.rows(stage, times.window_s, times.hot_pairs)
                 continue
             pace.step(f"{name}: {times.moves} moves", times.case_s)
             found += case_rows(name, _run(stage, name, times))

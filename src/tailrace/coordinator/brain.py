@@ -21,6 +21,7 @@ from .autopilot import Autopilot
 from .balancing import Balancing
 from .deployment import check_sending, check_sharing
 from .joining import Joining
+from .key_loads import KeyLoads
 from .measured import Measured
 from .moving import Moves
 from .progress import ProgressBook
@@ -56,6 +57,7 @@ class CoordinatorBrain:
         self.balancing = Balancing(program)
         self.autopilot = Autopilot(program)
         self.measured = Measured(program)
+        self.key_loads = KeyLoads(program.plan)
         self.joining = Joining(self, query_id, workers, python)
         self.moves = Moves(self, program)
         self.rebalancing = Rebalancing(program)
@@ -97,6 +99,7 @@ class CoordinatorBrain:
                 member.snapshot = snapshot
                 self.balancing.take(slot, snapshot)
                 self.measured.take(slot, snapshot)
+                self.key_loads.take(snapshot)
                 self.book.take(slot, snapshot)
                 self._take_marks(marks)
             case protocol.Marks(marks=marks):

@@ -58,10 +58,9 @@ def check_movable(program: Program, stage: Stage) -> None:
     """Refuse operators whose keys cannot be moved without losing something."""
     name, edges = stage.head.name, program.plan.inputs[stage.id]
     if not edges or any(edge.grouping.kind != "fields" for edge in edges):
-        kinds = sorted({edge.grouping.kind for edge in edges}) or ["no input"]
+        kinds = ", ".join(sorted({edge.grouping.kind for edge in edges})) or "no input"
         raise MoveError(
-            f"Key groups move between the tasks of an operator whose input goes by key; {name!r} has "
-            f"{', '.join(kinds)}.",
+            f"Key groups move between the tasks of an operator whose input goes by key; {name!r} has {kinds}.",
             "Draw its input with .key_by(fn), or move whole tasks with query.move.",
         )
     if getattr(stage.head.fn, "two_choices", False):

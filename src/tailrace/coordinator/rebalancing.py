@@ -1,4 +1,4 @@
-"""The rebalancing loop: looks at every progress report and moves tasks when that pays.
+"""The rebalancing loop: looks at every progress report and moves tasks, or key groups, when that pays.
 
 StroMAX (text 003, section IV) rebalances when a node is overloaded, TurboStream (text 004, section V) places anew by
 what was measured; both restart the topology for it, so neither asks what a move costs. Ours does. With utilisation rho
@@ -6,7 +6,8 @@ of a server (a worker's loop, or the thread of a task that has one) rho^2 / (1 -
 many as were seen there; a placement is worth the tuples fewer that would wait, over a horizon, and costs the tuples
 that arrive while their tasks stand still, half a pause each. It is made when it is worth more than it costs in two
 looks running, and not within a cool-down after the last one. A worker's speed is what a tuple costs elsewhere over what
-it costs there, and is remembered for a while, or an emptied slow worker would be filled again at once.
+it costs there, and is remembered for a while, or an emptied slow worker would be filled again at once. Key groups of
+an overloaded task (``hot_keys``) are weighed in the same way, and whatever pays more is done.
 
 When it loses: queues are taken for M/M/1, so bursts look like overload and even arrivals like less of it; a load that
 changes faster than the cool-down is followed too late. Called by the coordinator's brain; pure but for its memory.
@@ -14,13 +15,18 @@ changes faster than the cool-down is followed too late. Called by the coordinato
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import TailraceError
 
+from .key_relief import best_offer
 from .replanning import loads_of, measured_rows, moves_to, place_of, speeds_of
+from .worth import HORIZON_S, cost, waiting, worth
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.worker.build import Program
 
     from .brain import CoordinatorBrain
@@ -29,13 +35,10 @@ if TYPE_CHECKING:
 
 _NS_PER_S = 1_000_000_000
 _S_PER_MS = 1e-3
-#: Over how long a better placement is thought to last.
-HORIZON_S = 10.0
 #: Fewer tuples than this are no queue worth a pause.
 QUEUE_MIN = 2.0
 #: What a pause is taken for before the first move.
 PAUSE_FIRST_S = 0.05
-_USED_MAX = 0.98
 #: A worker at less of the usual speed than this is named in the reason.
 _SLOW = 0.7
 _LOOKS = 2
@@ -43,12 +46,6 @@ _LOOKS = 2
 _MEMORY_COOLDOWNS = 6
 #: What ``auto`` chooses from.
 _CANDIDATES = ("spread", "stromax", "turbostream")
-
-
-def waiting(used: float) -> float:
-    """Tuples that wait in front of a server that is used so much (M/M/1)."""
-    used = min(used, _USED_MAX)
-    return used * used / (1.0 - used)
 
 
 def waiting_in(place: dict[Key, int], loads: dict[Key, float], speeds: dict[int, float], own_thread: set[Key]) -> float:
@@ -62,6 +59,14 @@ def waiting_in(place: dict[Key, int], loads: dict[Key, float], speeds: dict[int,
         else:
             loops[slot] = loops.get(slot, 0.0) + used
     return total + sum(map(waiting, loops.values()))
+
+
+def _pays(saved: float, spent: float) -> bool:
+    return saved > max(spent, QUEUE_MIN * HORIZON_S)
+
+
+def _told(saved: float, spent: float) -> str:
+    return f"{saved:,.0f} tuple-seconds saved in {HORIZON_S:g} s against {spent:,.1f} of pause"
 
 
 class Rebalancing:
@@ -94,30 +99,36 @@ class Rebalancing:
         if not brain.moves.idle or now_ns < self._quiet_until_ns:
             self._decision, self._why = "stay", "tasks have moved a moment ago"
             return
-        wanted, worth, cost, by = self._best(brain, rows, speeds)
-        if not wanted or worth <= max(cost, QUEUE_MIN * HORIZON_S):
+        wanted, saved, spent, by = self._best(brain, rows, speeds)
+        offer = best_offer(self._program, brain, rows, self._pause_s)
+        brain.key_loads.age()
+        if offer is not None and _pays(offer.worth, offer.cost) and offer.worth - offer.cost > saved - spent:
+            self._why = f"{_told(offer.worth, offer.cost)}, by hot_keys: {offer.why}"
+            ask = partial(brain.moves.request_keys, offer.stage, offer.groups)
+            self._agree(f"move {len(offer.groups)} key group(s)", ask, now_ns)
+            return
+        if not wanted or not _pays(saved, spent):
             self._agreed = 0
             self._decision = "stay"
             self._why = (
-                f"moving {len(wanted)} task(s) by {by} would save {worth:,.0f} tuple-seconds in {HORIZON_S:g} s and "
-                f"cost {cost:,.1f}" if wanted else "every policy asked leaves all tasks where they are"
+                f"moving {len(wanted)} task(s) by {by} would save {saved:,.0f} tuple-seconds in {HORIZON_S:g} s and "
+                f"cost {spent:,.1f}" if wanted else "every policy asked leaves all tasks where they are"
             )  # fmt: skip
             return
-        self._agreed += 1
         slow = [f"worker {slot} at {speed:.2f} of the usual speed" for slot, speed in speeds.items() if speed < _SLOW]
-        self._why = (
-            f"{worth:,.0f} tuple-seconds saved in {HORIZON_S:g} s against {cost:,.1f} of pause, by {by}"
-            + "".join(f"; {each}" for each in slow)
-        )  # fmt: skip
-        self._decision = f"move {len(wanted)} task(s)" + ("" if self._agreed >= _LOOKS else " if the next look agrees")
-        if self._agreed >= _LOOKS:
-            self._move(wanted, brain, now_ns)
+        self._why = f"{_told(saved, spent)}, by {by}" + "".join(f"; {each}" for each in slow)
+        self._agree(f"move {len(wanted)} task(s)", partial(brain.moves.request, wanted), now_ns)
 
-    def _move(self, wanted: list[Wanted], brain: CoordinatorBrain, now_ns: int) -> None:
+    def _agree(self, decision: str, ask: Callable[[str], list[Plan]], now_ns: int) -> None:
+        """Do it when two looks running have found that something pays."""
+        self._agreed += 1
+        self._decision = decision + ("" if self._agreed >= _LOOKS else " if the next look agrees")
+        if self._agreed < _LOOKS:
+            return
         self._agreed = 0
         self._quiet_until_ns = now_ns + int(self._program.settings.rebalance_cooldown_s * _NS_PER_S)
         try:
-            self._plans = brain.moves.request(wanted, f"rebalancing: {self._why}")
+            self._plans = ask(f"rebalancing: {self._why}")
         except TailraceError as error:
             self._decision, self._why = "stay", error.message
 
@@ -150,9 +161,7 @@ class Rebalancing:
             wanted = moves_to(self._program, brain, policy, sorted(brain.members), speeds)
             after = waiting_in(place | {(stage, task): slot for stage, task, slot in wanted}, loads, speeds, own)
             rate = sum(rows[stage, task]["inPerSecond"] for stage, task, _ in wanted if (stage, task) in rows)
-            # What is queued goes down as what is predicted does; where that cannot fall, a long queue is no reason.
-            worth = max(before, queued) * (1.0 - after / before) * HORIZON_S if before else 0.0
-            cost = rate * self._pause_s**2 / 2
-            if wanted and (not best[0] or worth - cost > best[1] - best[2]):
-                best = wanted, worth, cost, policy
+            saved, spent = worth(before, after, queued), cost(rate, self._pause_s)
+            if wanted and (not best[0] or saved - spent > best[1] - best[2]):
+                best = wanted, saved, spent, policy
         return best

@@ -14,6 +14,7 @@ from .fixed import All, Custom, Direct
 from .key_table import rule_for
 from .load_aware import LoadAware
 from .partial_key import PartialKey
+from .sampled import Sampled
 from .shortest_delay import ShortestDelay
 from .shuffle import Shuffle
 from .stamped import Stamped
@@ -53,13 +54,14 @@ def router_for(
     switched: bool = False,
     now_ns: Callable[[], int] = SystemClock.now_ns,
     table: KeyTable | None = None,
+    counted: bool = False,
 ) -> Router:
     """Make the rule for one sending task; ``local`` are the target's tasks in the sender's own worker.
 
     ``routing`` names the policy of shuffled edges (``partial_key``, ``stamped``: keyed ones), ``adaptive`` tells that
     roots may be replayed for lateness, ``senders`` is how many tasks send on this edge, ``near`` are the tasks' shares
     where it keeps near, ``switched`` that the rule may be another one later on, ``table`` who has which key groups
-    where some have moved.
+    where some have moved, ``counted`` that their traffic is to be counted.
     """
     kind, fn, tasks = edge.grouping.kind, edge.grouping.fn, target.tasks
     name = f"{edge.src} -> {target.head.name}"
@@ -70,7 +72,8 @@ def router_for(
             return Stamped(fn, tasks, int(settings.gate_tau_ms * _NS_PER_MS), now_ns)
     if kind == "fields":
         key = None if target.head.verb == "count" else fn
-        return Fields(key, tasks, settings.key_groups) if table is None else rule_for(table, key, tasks)
+        rule: Router = Fields(key, tasks, settings.key_groups) if table is None else rule_for(table, key, tasks)
+        return Sampled(rule, key, max(settings.key_groups, tasks)) if counted else rule
     if kind == "all":
         return All(tasks)
     if kind == "global":

@@ -151,6 +151,7 @@ def router_of(program: Program, site: Site, edge: StageEdge, index: int) -> Rout
         switched=bool(program.switched),
         now_ns=site.clock.now_ns,
         table=site.tables.get(target.id),
+        counted=program.policy.rebalance != "off",
     )
 
 

@@ -14,20 +14,18 @@ Called by the brain with the coordinator's orders and by ``delivery`` with frame
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
 from tailrace import protocol
 from tailrace.batch import Batch
 from tailrace.routing.key_table import floors_of, ways_beyond
-from tailrace.transport import codec, wire
+from tailrace.transport import wire
 
-from .arriving import PART_HEAD, Parcels
 from .build import router_of
 from .errors import MoveError
-from .key_parcel import KeyGroups, give_away, pack, split, take_in
+from .key_handover import EPOCH, KeyHandover
+from .key_parcel import KeyGroups, give_away, own_inbox, split, take_in
 from .key_plan import Giving, KeyPlan, Row, Taking
-from .mover import PART_BYTES, PARTS_PER_ROUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from .outlet import Outlet
     from .task import Task
 
-_EPOCH = struct.Struct("<I")
 #: How soon to look again while something of a plan is under way here.
 LOOK_US = 200
 
@@ -55,13 +52,12 @@ class KeyMover:
         self._acks = acks
         self._delivery = delivery
         self._plan: KeyPlan | None = None
-        #: The epoch for which sources are held and it is yet to be said how far they have read.
-        self._holding = 0
+        #: The epoch for which sources are held, and whether it is yet to be said how far they have read.
+        self._held = 0
+        self._asked = False
         #: Tasks that stand still while sources are held.
         self._still: list[Task] = []
-        #: The newest plan that is over, here; what still comes of it is late.
-        self._closed = 0
-        self._parcels = Parcels()
+        self._handover = KeyHandover(floor, site, acks)
         #: Offsets of this worker's partitions below which roots are cut the old way, until those are complete.
         self._ripening: dict[int, int] = {}
 
@@ -69,7 +65,7 @@ class KeyMover:
     def active(self) -> bool:
         """Whether something is to be done here as soon as it can be."""
         plan = self._plan
-        return self._holding > 0 or (plan is not None and not plan.waits)
+        return self._asked or (plan is not None and not plan.waits)
 
     @property
     def ripening(self) -> bool:
@@ -94,7 +90,7 @@ class KeyMover:
 
     def _hold(self, message: protocol.HoldSources) -> None:
         """Read nothing until told to go on."""
-        self._holding = message.epoch
+        self._held, self._asked = message.epoch, True
         for _, source in self._floor.sources:
             source.paused = True
         if message.restarted:
@@ -122,7 +118,7 @@ class KeyMover:
                 self._say_paused(box)
             for row in rows:
                 if outlet.boxes[row.new].end_sent and not outlet.boxes[row.old].end_sent:
-                    self._give_up(plan.epoch, MoveError("The input of the operator comes to its end."))
+                    self._handover.give_up(plan.epoch, MoveError("The input of the operator comes to its end."))
         self._off_the_link()
 
     def _regroup(self, message: protocol.Regroup) -> None:
@@ -146,16 +142,15 @@ class KeyMover:
     def undo(self, epoch: int) -> None:
         """A plan is given up: all groups stay where they are."""
         plan = self._plan
-        if plan is None:
+        if self._held == epoch:
             self.go_on()
         if plan is not None and plan.epoch == epoch:
             self._resume(plan)
-        self._closed = max(self._closed, epoch)
-        self._parcels.forget(self._closed)
+        self._handover.close(epoch)
 
     def go_on(self) -> None:
         """Everyone goes by the new cut, or it was given up: sources may read."""
-        self._holding = 0
+        self._held, self._asked = 0, False
         self._stir()
         for _, source in self._floor.sources:
             source.paused = False
@@ -171,15 +166,14 @@ class KeyMover:
             self._sort_anew(outlet, plan)
         for giving in plan.giving:
             give_away(giving.task, plan.keys, giving.groups)
-            for channel in giving.task.inbox.keep(giving.stays, giving.batches):  # type: ignore[union-attr]
+            for channel in own_inbox(giving.task).keep(giving.stays, giving.batches):
                 self._delivery.credit(channel)
         now_ns = self._floor.clock.now_ns()
         for taking in plan.taking.values():
             if taking.parcel is not None:
                 take_in(taking.task, plan.keys, taking.parcel, now_ns)
         self._resume(plan)
-        self._closed = plan.epoch
-        self._parcels.forget(plan.epoch)
+        self._handover.close(plan.epoch)
 
     def _sort_anew(self, outlet: Outlet, plan: KeyPlan) -> None:
         """Let what waits for an old task and belongs to moved groups wait for the new one."""
@@ -201,7 +195,8 @@ class KeyMover:
             box.paused = False
             if box.values or box.ended:
                 self._floor.dirty[box] = None
-        for each in (*plan.giving, *plan.taking.values()):
+        standing: list[Giving | Taking] = [*plan.giving, *plan.taking.values()]
+        for each in standing:
             if each.frozen:
                 each.task.next_tick_ns = each.next_tick_ns
                 self._floor.thaw(each.task)
@@ -229,7 +224,7 @@ class KeyMover:
         if box.slot == self._floor.slot:
             self._floor.inbound[box.channel][1].paused = epoch
         else:
-            self._floor.post.record(box.slot, wire.PAUSED, box.channel, _EPOCH.pack(epoch))
+            self._floor.post.record(box.slot, wire.PAUSED, box.channel, EPOCH.pack(epoch))
 
     def say_again(self, box: Outbox) -> None:
         """After a broken connection, behind what was sent: say again what may have been lost with it."""
@@ -239,29 +234,26 @@ class KeyMover:
         if box in plan.paused:
             self._say_paused(box)
         if any(box.channel in each.unseen for each in plan.giving):
-            self._floor.post.record(box.slot, wire.BEHIND, box.channel, _EPOCH.pack(plan.epoch))
+            self._floor.post.record(box.slot, wire.BEHIND, box.channel, EPOCH.pack(plan.epoch))
 
     def on_frame(self, kind: int, number: int, content: bytes, slot: int) -> None:
         """Take in what another worker says about key groups that move."""
         if kind == wire.KEYS:
-            self._take_part(number, memoryview(content))
+            self._handover.take_part(number, memoryview(content))
         elif kind == wire.BEHIND:
             self._floor.post.record(slot, wire.BEHIND_SEEN, number, bytes(content))
-        elif self._plan is not None and _EPOCH.unpack(content)[0] == self._plan.epoch:
+        elif self._plan is not None and EPOCH.unpack(content)[0] == self._plan.epoch:
             for each in self._plan.giving:
                 each.unseen.discard(number)
 
-    # -- the old task --------------------------------------------------------------------------------------------
+    # -- going on ------------------------------------------------------------------------------------------------
 
     def progress(self) -> None:
         """Take everything as far as it can be taken now; called once per round while something is to be done."""
-        if self._holding and not any(task.in_flight for task, _ in self._floor.sources):
+        if self._asked and not any(task.in_flight for task, _ in self._floor.sources):
             self._say_held()
-        plan = self._plan
-        for giving in plan.giving if plan is not None else ():
-            self._give(giving, plan)  # type: ignore[arg-type]
-        for taking in plan.taking.values() if plan is not None else ():
-            self._take(taking, plan)  # type: ignore[arg-type]
+        if self._plan is not None:
+            self._handover.go_on(self._plan)
 
     def _say_held(self) -> None:
         offsets: dict[int, int] = {}
@@ -272,89 +264,5 @@ class KeyMover:
         for task in self._still:
             for partition, offset in task.guard.newest().items() if task.guard is not None else ():
                 offsets[partition] = max(offset, offsets.get(partition, 0))
-        self._floor.control_out.append(protocol.Held(self._holding, offsets, incs))
-        self._holding = 0
-
-    def _give(self, giving: Giving, plan: KeyPlan) -> None:
-        task = giving.task
-        if not giving.frozen:
-            paused = all(each.paused == plan.epoch for each in task.inbox.channels.values())  # type: ignore[union-attr]
-            if task.in_flight or not paused or not self._acks.settled(task):
-                return
-            if task.closing:
-                self._give_up(plan.epoch, MoveError("The operator has come to its end."))
-            self._freeze(giving)
-            self._pack(giving, plan)
-        for row in giving.rows:
-            self._send_parts(giving, row, plan.epoch)
-        if not giving.asked and not any(box.values for box in task.boxes):
-            giving.asked = True
-            for box in task.boxes:
-                if box.slot != self._floor.slot:
-                    giving.unseen.add(box.channel)
-                    self._floor.post.record(box.slot, wire.BEHIND, box.channel, _EPOCH.pack(plan.epoch))
-        if giving.asked and not giving.unseen and not giving.cleared and not any(giving.parts.values()):
-            giving.cleared = True
-            for row in giving.rows:
-                self._floor.control_out.append(protocol.Cleared(plan.epoch, plan.stage, row.at))
-
-    def _freeze(self, each: Giving | Taking) -> None:
-        each.frozen = True
-        each.next_tick_ns, each.task.next_tick_ns = each.task.next_tick_ns, None
-        self._floor.freeze(each.task)
-
-    def _pack(self, giving: Giving, plan: KeyPlan) -> None:
-        task, now_ns = giving.task, self._floor.clock.now_ns()
-        stay = list(task.inbox.waiting)  # type: ignore[union-attr]
-        giving.batches = len(stay)
-        try:
-            for row in giving.rows:
-                stay, go = plan.keys.divide(stay, row.groups)
-                data = pack(task, plan.keys, row.groups, go, now_ns)
-                if row.at in plan.taking:
-                    plan.taking[row.at].parcel = codec.loads(data)
-                else:
-                    giving.parts[row.at].extend(data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
-        except Exception as error:  # noqa: BLE001 - a user's key function, or pickling of a user's state
-            self._give_up(plan.epoch, error)
-        giving.stays = stay
-
-    def _send_parts(self, giving: Giving, row: Row, epoch: int) -> None:
-        post, parts = self._floor.post, giving.parts[row.at]
-        slot = self._site.placement[giving.task.stage.id][row.new]
-        for _ in range(PARTS_PER_ROUND):
-            if not parts or not post.accepts(slot):
-                return
-            part = parts.popleft()
-            head = PART_HEAD.pack(epoch, giving.parts_sent[row.at], not parts)
-            post.record(slot, wire.KEYS, row.at, head + part)
-            giving.parts_sent[row.at] += 1
-
-    # -- the new task --------------------------------------------------------------------------------------------
-
-    def _take_part(self, row: int, content: memoryview) -> None:
-        epoch, key = self._parcels.take(row, content, self._closed)
-        if epoch and key is None:
-            self._give_up(epoch, MoveError("A part of what goes with the keys was lost.", "The connection broke."))
-
-    def _take(self, taking: Taking, plan: KeyPlan) -> None:
-        task, key = taking.task, (plan.epoch, taking.row.at)
-        if taking.parcel is None and self._parcels.is_whole(key):
-            try:
-                taking.parcel = codec.loads(self._parcels.pop(key))
-            except Exception as error:  # noqa: BLE001 - unpickling runs a user's code
-                self._give_up(plan.epoch, error)
-                return
-        if taking.parcel is None or taking.installed:
-            return
-        if not any(each.frozen and each.task is task for each in plan.taking.values()):
-            self._freeze(taking)
-        if task.closing:
-            self._give_up(plan.epoch, MoveError("The operator has come to its end."))
-        elif not task.in_flight:
-            taking.installed = True
-            self._floor.control_out.append(protocol.Installed(plan.epoch, plan.stage, taking.row.at))
-
-    def _give_up(self, epoch: int, error: Exception) -> None:
-        text = getattr(error, "message", f"{type(error).__name__}: {error}")
-        self._floor.control_out.append(protocol.MoveFailed(epoch, text, getattr(error, "hint", "")))
+        self._floor.control_out.append(protocol.Held(self._held, offsets, incs))
+        self._asked = False

@@ -6,7 +6,7 @@ touches nothing but the task it is given. Times travel as ages: two workers shar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tailrace.batch import HEAD_PLACES, Batch, numbers
 from tailrace.routing.fields import CACHED_KEYS_MAX, even_groups, group_of
@@ -18,7 +18,7 @@ from .outlet import Given
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.receiving.inbox import Channel
+    from tailrace.receiving.inbox import Channel, Inbox
 
     from .build import Program
     from .task import Task
@@ -84,6 +84,11 @@ class KeyGroups:
         return stay, go
 
 
+def own_inbox(task: Task) -> Inbox:
+    """The inbox of a task whose input goes by key: never one that is shared."""
+    return cast("Inbox", task.inbox)
+
+
 def split(batch: Batch, goes: Callable[[Any], bool]) -> tuple[Batch | None, Batch | None]:
     """Divide a batch by value into what stays and what goes; None where nothing does.
 
@@ -137,10 +142,13 @@ def take_in(task: Task, keys: KeyGroups, parcel: dict[str, Any], now_ns: int) ->
             if isinstance(given, Given):
                 given.bind(task.outlets)
         task.guard.absorb(parcel["guard"])
-    task.inbox.put_first([  # type: ignore[union-attr]
-        (task.inbox.channels[keys.channel_of(way, task.index)], Batch(values, sizes, heads), now_ns - age_ns)  # type: ignore[union-attr]
-        for way, values, sizes, heads, age_ns in parcel["inbox"]
-    ])  # fmt: skip
+    inbox = own_inbox(task)
+    inbox.put_first(
+        [
+            (inbox.channels[keys.channel_of(way, task.index)], Batch(values, sizes, heads), now_ns - age_ns)
+            for way, values, sizes, heads, age_ns in parcel["inbox"]
+        ]
+    )
 
 
 def give_away(task: Task, keys: KeyGroups, groups: frozenset[int]) -> None:

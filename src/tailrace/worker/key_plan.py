@@ -74,8 +74,11 @@ class KeyPlan:
     taking: dict[int, Taking]
     #: Outboxes of this worker to tasks that take part.
     paused: list[Outbox] = field(default_factory=list)
+    #: Whether the coordinator was told that it cannot be carried out.
+    failed: bool = False
 
     @property
     def waits(self) -> bool:
         """Whether this worker has done its part and waits for the coordinator."""
-        return all(each.cleared for each in self.giving) and all(each.installed for each in self.taking.values())
+        given = all(each.cleared for each in self.giving)
+        return self.failed or (given and all(each.installed for each in self.taking.values()))

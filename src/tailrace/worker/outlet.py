@@ -61,6 +61,11 @@ class Outlet:
         if reweigh is not None:
             reweigh(weights)
 
+    def counted(self) -> dict[int, int]:
+        """Tuples per key group since this was last asked, where the edge's rule counts some."""
+        counted = getattr(self._router, "counted", None)
+        return {} if counted is None else counted()
+
     def emit(
         self, heads: array[int], values: list[Any], sizes: Sizes, shares: array[int] | None = None
     ) -> array[int] | None:

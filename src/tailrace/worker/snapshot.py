@@ -23,6 +23,7 @@ def take_snapshot(tasks: list[Task], post: PostOffice, edges_max: int) -> dict[s
     return {
         "tasks": [_task(task) for task in tasks],
         "edges": _edges(tasks, edges_max),
+        "groups": _groups(tasks),
         "sent_bytes": post.sent_bytes,
         "sent_messages": post.sent_messages,
     }
@@ -44,6 +45,16 @@ def _edges(tasks: list[Task], edges_max: int) -> list[list[int]]:
         total[3] += tuples
         total[4] += sent_bytes
     return [*rows[:edges_max], *rest.values()]
+
+
+def _groups(tasks: list[Task]) -> list[list[int]]:
+    """Edge, key group and tuples, of the batches that were counted; empty where nobody goes by it."""
+    return [
+        [outlet.edge, group, count]
+        for task in tasks
+        for outlet in task.outlets.values()
+        for group, count in outlet.counted().items()
+    ]
 
 
 def _task(task: Task) -> dict[str, Any]:

@@ -169,3 +169,31 @@ def test_marks_begin_so_many_generations_behind_a_root_that_stays_open(monkeypat
     assert len(guard._generations) == dedup.GENERATIONS_BY_MARKS_MAX
     guard.low_water(1, 10 * dedup.GENERATIONS_BY_MARKS_MAX)
     assert len(guard) == 0
+
+
+def test_a_guard_that_takes_another_ones_keys_over_knows_what_that_one_let_through():
+    one, other = Guard(), Guard()
+    before = [(root_id(1, offset), FIRST_INCARNATION, 0) for offset in range(2 * GENERATION)]
+    assert all(admitted(one, before[:GENERATION]))
+    assert all(admitted(one, before[GENERATION:]))
+    one.remember(batch_of(before[-1:]), "given")
+    assert all(admitted(other, [(root_id(1, 3), FIRST_INCARNATION, 9)]))
+    one.low_water(1, 2)
+    other.absorb(one)
+    again = [(root, FIRST_INCARNATION + 1, child) for root, _, child in before]
+    assert not any(admitted(other, again))
+    assert other.recall(lineage_of(root_id(1, 2 * GENERATION - 1))) == "given"
+    assert admitted(other, [(root_id(1, 1), FIRST_INCARNATION, 4)]) == [False]
+    assert admitted(other, [(root_id(1, 90), FIRST_INCARNATION, 0)]) == [True]
+    assert other.newest() == {1: 91}
+    other.low_water(1, 91)
+    assert len(other) == 0
+
+
+def test_what_a_lost_source_had_sent_is_left_to_its_successor():
+    guard = Guard()
+    guard.floors = {1: (10, 2 * FIRST_INCARNATION)}
+    old, new = FIRST_INCARNATION, 2 * FIRST_INCARNATION
+    rows = [(root_id(1, 9), old, 0), (root_id(1, 10), old, 0), (root_id(2, 10), old, 0)]
+    assert admitted(guard, rows) == [True, False, True]
+    assert admitted(guard, [(root_id(1, 10), new, 0), (root_id(1, 9), new, 0)]) == [True, False]

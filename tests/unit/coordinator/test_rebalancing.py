@@ -9,7 +9,9 @@ import pytest
 import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.graphs import assignment_of, task_id
-from tailrace.coordinator.rebalancing import Rebalancing, waiting
+from tailrace.coordinator.key_loads import KeyLoads
+from tailrace.coordinator.rebalancing import Rebalancing
+from tailrace.coordinator.worth import waiting
 from tailrace.placement import Snapshot
 from tailrace.topology.plan import make_plan
 from tailrace.worker.build import Program
@@ -23,7 +25,12 @@ class Moves:
 
     def __init__(self):
         self.asked = []
+        self.asked_keys = []
         self.idle = True
+
+    def request_keys(self, stage, groups, why):
+        self.asked_keys.append((stage, groups, why))
+        return [SimpleNamespace(state="done", pause_ms=40.0, over=True)]
 
     def request(self, wanted, why):
         self.asked.append((list(wanted), why))
@@ -42,6 +49,7 @@ class Desk:
         self.hosts = dict.fromkeys(self.members, "one")
         self.book = SimpleNamespace(recent=[])
         self.measured = self
+        self.key_loads = KeyLoads(program.plan)
 
     def snapshot(self, placement, hosts):
         """What placement policies go by."""
@@ -127,6 +135,30 @@ def test_a_load_that_no_move_makes_lighter_is_no_reason_to_move():
         desk.show(dict.fromkeys(range(WORKERS), 1.0), {}, inbox=5000)
         loop.look(second * S, desk)
     assert desk.moves.asked == []
+
+
+def test_lighter_groups_leave_the_task_of_a_hot_key_and_the_reason_is_told():
+    flow = tr.Topology("hot")
+    counted = flow.source(tr.sources.rate(100), tasks=1).key_by(str).count(tasks=WORKERS, name="work")
+    counted.shuffle().sink(tr.sinks.discard(), tasks=1)
+    program = Program(
+        make_plan(flow, chaining=False), Policy(chaining="off", rebalance="spread"), Settings(key_groups=8)
+    )
+    desk, loop = Desk(program, [[0], [0, 1, 2, 3], [1]]), Rebalancing(program)
+    desk.moves.keys = SimpleNamespace(tasks_of=lambda stage: [0, 0, 1, 1, 2, 2, 3, 3])
+    for second in (1, 2):
+        desk.show({0: 1.0, 1: 0.13, 2: 0.13, 3: 0.13}, {}, inbox=500)
+        desk.key_loads.take({"groups": [[0, 0, 62], [0, 1, 10], [0, 2, 9], [0, 4, 9], [0, 6, 10]]})
+        loop.look(second * S, desk)
+    assert desk.moves.asked == []
+    ((stage, groups, why),) = desk.moves.asked_keys
+    assert (stage, set(groups)) == (1, {1})
+    assert groups[1] in {1, 2}
+    assert "key group 0 of work brings 62% of its input; without 1 lighter group(s) its task 0" in why
+    assert loop.row()["decision"] == "move 1 key group(s)"
+    desk.show({0: 1.0, 1: 0.13, 2: 0.13, 3: 0.13}, {}, inbox=500)
+    loop.look(3 * S, desk)
+    assert loop.row()["why"] == "tasks have moved a moment ago"
 
 
 def test_off_is_off():

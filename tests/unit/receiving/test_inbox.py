@@ -91,3 +91,27 @@ def test_a_new_sender_gets_no_room_for_what_its_predecessor_left(steps):
         assert inbox.tuples == waiting
         assert waiting - stale <= window
         assert channel.consumed <= sent
+
+
+def test_what_goes_elsewhere_gives_its_room_back_and_what_came_since_stays():
+    one, other = Channel(1, 1, 100), Channel(2, 2, 100)
+    inbox = Inbox({1: one, 2: other})
+    inbox.put(one, batch_of("abcd"), 0)
+    inbox.put(other, batch_of("ef"), 1)
+    inbox.put(one, batch_of("gh"), 2)
+    assert inbox.keep([(one, batch_of("bc"), 0)], 2) == [one, other]
+    assert [list(batch.values) for _, batch, _ in inbox.waiting] == [["b", "c"], ["g", "h"]]
+    assert (inbox.tuples, one.consumed, other.consumed) == (4, 2, 2)
+
+
+def test_what_comes_from_elsewhere_waits_in_front_and_takes_no_room():
+    channel = Channel(1, 1, 100)
+    inbox = Inbox({1: channel})
+    inbox.put(channel, batch_of("xy"), 5)
+    inbox.put_first([(channel, batch_of("ab"), 1), (channel, batch_of("c"), 2)])
+    assert inbox.tuples == 5
+    taken = []
+    while inbox.waiting:
+        taken += inbox.take(1)[1].values
+    assert taken == list("abcxy")
+    assert (channel.received, channel.consumed, channel.stale) == (2, 2, 0)

@@ -1,0 +1,165 @@
+"""The case [hot_key] of ``tailrace bench migrate``: one key has 60 % of the traffic, and the others of its task leave it.
+
+Three tasks whose work is a timed wait. The hot key alone is 0.88 of what a task can do, with a third of the other keys
+beside it 1.07: their task falls behind for good. With the rebalancing loop on, the other keys' groups go to the other
+tasks; without it they stay. Queries with and without it take turns, and what counts is the tail of all other keys at
+the end of each.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tailrace.config import Policy, Settings
+from tailrace.connect.base import Reader, Records, Source
+from tailrace.coordinator.query import Query
+from tailrace.topology.graph import Topology
+
+from .migrate_flow import KEYS, OPERATOR, SERVICE_S, Diary, faults, latencies_ms, p99_ms, read
+from .rows import make_row, none_row
+
+if TYPE_CHECKING:
+    from tailrace.clock import Clock
+
+    from .migrate_flow import ByKey
+    from .rows import Row
+    from .tails.arms import Stage
+
+NAME = "hot_key"
+TASKS = 3
+HOT = 0
+#: Of what a task can do, by the hot key alone; a timed wait takes a little longer than it says.
+HOT_LOAD = 0.88
+PER_S = HOT_LOAD / 0.6 / (SERVICE_S * 1.05)
+OTHERS_BAR = 0.5
+_SETTLE_S = 14.0
+_DRAIN_S = 4.0
+_NS_PER_S = 1_000_000_000
+
+
+def planned_s(window_s: float, pairs: int) -> float:
+    """About how long it takes."""
+    return 2 * pairs * (_SETTLE_S + window_s + _DRAIN_S)
+
+
+def key_of(number: int) -> tuple[int, int]:
+    """The key of the n-th tuple and its number within the key: three in five are the hot key's, the rest in turn."""
+    block, at = divmod(number, 5)
+    if at < 3:  # noqa: PLR2004 - three in five
+        return HOT, 3 * block + at
+    other = 2 * block + at - 3
+    return 1 + other % (KEYS - 1), other // (KEYS - 1)
+
+
+class Skewed(Source[tuple[int, int, int]]):
+    """Key, number within the key, and when it was due, open loop."""
+
+    label = "skewed"
+    bounded = False
+
+    def partitions(self) -> list[str]:
+        """There is one."""
+        return ["0"]
+
+    def open(self, partition: str, offset: int, clock: Clock) -> Reader:
+        """Begin at an offset; times count from the first read."""
+        del partition, clock
+        return _SkewedReader(offset)
+
+
+class _SkewedReader(Reader):
+    finished = False
+
+    def __init__(self, offset: int) -> None:
+        self._first = self._next = offset
+        self._start_ns = 0
+
+    def _due_ns(self, number: int) -> int:
+        self._start_ns = self._start_ns or time.monotonic_ns()
+        return self._start_ns + int((number - self._first) * _NS_PER_S / PER_S)
+
+    def read(self, max_records: int) -> Records:
+        """What is due by now."""
+        now_ns, begin = time.monotonic_ns(), self._next
+        while self._next - begin < max_records and self._due_ns(self._next) <= now_ns:
+            self._next += 1
+        numbered = range(begin, self._next)
+        dues_ns = list(map(self._due_ns, numbered))
+        values = [(*key_of(number), due_ns) for number, due_ns in zip(numbered, dues_ns, strict=True)]
+        return Records(numbered, values, dues_ns)
+
+    def wait_s(self) -> float:
+        """Until the next one is due."""
+        return max(0, self._due_ns(self._next) - time.monotonic_ns()) / _NS_PER_S
+
+
+def _work(key: int, value: tuple[int, int, int], state: Any) -> list[tuple[int, int, int]]:
+    """Give the value on under the number that the key's state has come to: a lost or doubled state shows."""
+    time.sleep(SERVICE_S)
+    count = state.get() or 0
+    state.set(count + 1)
+    return [(key, count, value[2])]
+
+
+def _key(value: tuple[int, int, int]) -> int:
+    return value[0]
+
+
+def flow_of(folder: str) -> Topology:
+    """Source, the operator that has the hot key, and the sink."""
+    flow = Topology("hot_key")
+    keyed = flow.source(Skewed(), tasks=1, name="numbers").key_by(_key)
+    worked = keyed.process(_work, tasks=TASKS, name=OPERATOR, blocking=True)
+    worked.to_global().sink(Diary(folder), tasks=1, name="diary")
+    return flow
+
+
+def rows(stage: Stage, window_s: float, pairs: int) -> list[Row]:
+    """Run the case."""
+    tails: dict[str, list[float]] = {"spread": [], "off": []}
+    hot: list[float] = []
+    wrong = [0, 0, 0]
+    groups = 0
+    for _ in range(pairs):
+        for rebalance, found in tails.items():
+            by_key, window, moved = _run(stage, rebalance, window_s)
+            found.append(p99_ms(latencies_ms(by_key, window, frozenset(by_key) - {HOT})))
+            wrong = [before + more for before, more in zip(wrong, faults(by_key), strict=True)]
+            if rebalance != "off":
+                hot.append(p99_ms(latencies_ms(by_key, window, frozenset({HOT}))))
+                groups += moved
+    return [
+        make_row(NAME, "groups_moved", "groups", [groups / pairs], better="higher"),
+        none_row(NAME, "lost", wrong[0]),
+        none_row(NAME, "doubled", wrong[1]),
+        none_row(NAME, "reordered", wrong[2]),
+        make_row(
+            NAME, "others_p99_ms", "ms", tails["spread"], better="lower", baseline="without_moves", base=tails["off"],
+            bar=OTHERS_BAR,
+        ),
+        make_row(NAME, "hot_p99_ms", "ms", hot, better="lower"),
+    ]  # fmt: skip
+
+
+def _run(stage: Stage, rebalance: str, window_s: float) -> tuple[ByKey, tuple[int, int], int]:
+    """One query; gives what arrived, the window that counts, and how many groups have left their first task."""
+    settings = Settings(progress_s=0.5)
+    policy = Policy(chaining="off", rebalance=rebalance)
+    with tempfile.TemporaryDirectory(prefix="tailrace-hot-key-") as folder:
+        query = Query(flow_of(folder), stage.host(settings), policy, settings).start()
+        try:
+            at_first = query.key_groups_of(OPERATOR)
+            time.sleep(_SETTLE_S)
+            begun_ns = time.monotonic_ns()
+            time.sleep(window_s)
+            ended_ns = time.monotonic_ns()
+            now = query.key_groups_of(OPERATOR)
+            query.stop()
+        except BaseException:
+            query.stop(now=True)
+            raise
+        moved = sum(before != after for before, after in zip(at_first, now, strict=True))
+        return read(Path(folder)), (begun_ns, ended_ns), moved

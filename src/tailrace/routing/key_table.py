@@ -76,19 +76,23 @@ def floors_of(table: KeyTable) -> dict[int, tuple[int, int]]:
     return {partition: (table.since.get(partition, 0), inc) for partition, inc in table.floors.items()}
 
 
-def ways_beyond(table: KeyTable) -> list[int]:
-    """The tasks of all destinations beyond the tasks themselves, as a rule for this table numbers them."""
-    return table.extra + table.before_extra
+def ways_beyond(table: KeyTable, tasks: int) -> list[int]:
+    """The tasks of all destinations beyond the tasks themselves, as a rule for this table numbers them.
+
+    Where there are two cuts, all of the new one stand behind all of the old one: what a batch gives to a task is filed
+    in the order of its destinations, and a key that changes its part must not overtake itself.
+    """
+    return [*table.before_extra, *range(tasks), *table.extra] if table.since else table.extra
 
 
 def rule_for(table: KeyTable, key: Callable[[Any], Any] | None, tasks: int) -> Router:
     """The rule by which a sender goes under a table; ``key`` is None when values are the keys themselves."""
-    rule = Fields(key, tasks, len(table.parts), table.parts)
     if not table.since:
-        return rule
-    shift = len(table.extra)  # the old parts beyond the tasks are numbered behind the new ones
-    before = [part if part < tasks else part + shift for part in table.before]
-    return ByAge(Fields(key, tasks, len(before), before), rule, table.since)
+        return Fields(key, tasks, len(table.parts), table.parts)
+    shift = tasks + len(table.before_extra)
+    old = Fields(key, tasks, len(table.before), table.before)
+    new = Fields(key, tasks, len(table.parts), [part + shift for part in table.parts])
+    return ByAge(old, new, table.since)
 
 
 class ByAge:

@@ -130,7 +130,7 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
     project = edge.grouping.fn if target.head.verb == "count" else None
     outlet = Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
     if target.id in site.tables:
-        outlet.branch(ways_beyond(site.tables[target.id]))
+        outlet.branch(ways_beyond(site.tables[target.id], target.tasks))
     return outlet
 
 

@@ -136,7 +136,7 @@ class KeyMover:
         for task, outlet in self._senders(message.stage):
             edge = self._floor.program.plan.edges[outlet.edge]
             outlet.switch(router_of(self._floor.program, self._site, edge, task.index))
-            outlet.branch(ways_beyond(message.table))
+            outlet.branch(ways_beyond(message.table, len(outlet.boxes)))
         self._floor.control_out.append(protocol.Relocated(message.epoch))
 
     def undo(self, epoch: int) -> None:

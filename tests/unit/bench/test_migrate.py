@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tailrace.batch import Batch, numbers
-from tailrace.bench import migrate
+from tailrace.bench import hot_key, migrate
 from tailrace.bench.migrate import Arrivals, case_rows, pauses_ms
 from tailrace.bench.migrate_flow import faults, keys_of, names_of
 from tailrace.config import Settings
@@ -49,3 +49,15 @@ def test_a_pause_is_that_of_the_keys_that_moved_while_they_moved():
     assert rows["pause_p99_ms"]["value"] == 80.0
     assert rows["pause_p99_ms"]["ok"]
     assert rows["others_p99_ms"]["ratio"] == 1.0
+
+
+def test_three_in_five_are_of_the_hot_key_and_a_third_of_the_others_is_beside_it():
+    found = [hot_key.key_of(number) for number in range(5000)]
+    counts = Counter(key for key, _ in found)
+    assert counts[hot_key.HOT] == 3000
+    assert set(counts) == set(range(migrate.KEYS))
+    for key in counts:
+        assert [number for each, number in found if each == key] == list(range(counts[key]))
+    router = Fields(None, hot_key.TASKS, Settings().key_groups)
+    tasks = router.choose(hot_key.names_of(Settings().key_groups), Batch([], None, numbers()))
+    assert tasks == [key % hot_key.TASKS for key in range(migrate.KEYS)]

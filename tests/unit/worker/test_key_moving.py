@@ -6,15 +6,20 @@ import asyncio
 import random
 import threading
 from collections import Counter
+from operator import itemgetter
 
 import pytest
 from tests.unit.worker.rig import Kept
 from tests.unit.worker.test_moving import COUNT, KEYS, Follow, check, flow_of, some_moves
 
 import tailrace as tr
+from tailrace.batch import numbers, root_id
 from tailrace.config import Policy, Settings
+from tailrace.routing import key_table
+from tailrace.sending.outbox import Outbox
 from tailrace.testing import InProcess, TestSource
 from tailrace.worker.errors import MoveError
+from tailrace.worker.outlet import Outlet
 
 GROUPS = 16
 FEW = Settings(key_groups=GROUPS)
@@ -91,6 +96,25 @@ def test_order_holds_per_key_behind_groups_that_move(seed):
         assert any(plan.state == "done" for plan in query.brain.moves.told)
     for key in range(KEYS):
         assert [row[1][1] for row in Kept.written["key order"] if row[0] == key] == list(range(key, COUNT, KEYS))
+
+
+def test_a_key_that_changes_its_part_does_not_overtake_itself_within_a_batch():
+    """Moved once before, cut anew now: older roots of the batch are in one part, newer ones in another."""
+    table = key_table.first_table(2, 4)
+    moved = key_table.moved(key_table.cut(table, 2, {0: 1}, {1: 0}, {}), 2, {0: 1})
+    again = key_table.cut(moved, 2, {3: 0}, {1: 50}, {})
+    boxes = [Outbox(task, 0, task, 1000) for task in range(2)]
+    outlet = Outlet(0, key_table.rule_for(again, itemgetter(0), 2), boxes, None, sole=True)
+    outlet.branch(key_table.ways_beyond(again, 2))
+    keys = [value % 10 for value in range(100)]
+    heads = numbers(number for offset in range(100) for number in (root_id(1, offset), 256, offset + 1))
+    assert outlet.emit(heads, [(key, at) for at, key in enumerate(keys)], None) is None
+    by_key = {}
+    for box in boxes:
+        for key, at in box.values:
+            by_key.setdefault(key, []).append(at)
+    assert by_key == {key: list(range(key, 100, 10)) for key in range(10)}
+    assert all(len(box.sizes) * 3 == len(box.heads) for box in boxes)
 
 
 def several(value):

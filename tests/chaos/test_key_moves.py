@@ -1,0 +1,128 @@
+"""Key groups that move on real processes: by hand, with a source's worker killed, and by the loop around a hot key."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+
+import pytest
+from tests.queries import PATIENT, all_open, completed, ended, ending, pids, until
+
+import tailrace as tr
+from tailrace import testing
+from tailrace.coordinator.query import Query
+from tailrace.errors import ConfigError
+from tailrace.worker.errors import MoveError
+
+pytestmark = pytest.mark.chaos
+QUICK = {"progress_s": 0.2, "key_groups": 64, **PATIENT}
+KEYS = 32
+COUNT = 8000
+
+
+def follow(key, value, state):
+    """Each value with the number that its key's state has come to."""
+    number = (state.get() or 0) + 1
+    state.set(number)
+    return [(key, value, number)]
+
+
+def keyed():
+    flow, out = tr.Topology("keys"), tr.sinks.collect()
+    numbers = flow.source(tr.sources.rate(2500, count=COUNT), name="numbers")
+    numbers.key_by(lambda value: value % KEYS).process(follow, tasks=3, name="follow").sink(out, tasks=1, name="end")
+    return flow, out
+
+
+def test_keys_move_to_and_fro_and_nothing_shows():
+    flow, out = keyed()
+    with ending(Query(flow, testing.ProcessHost(3), tr.Policy(chaining="off"), tr.Settings(**QUICK)).start()) as query:
+        until(lambda: completed(query) > 0, "progress", query)
+        for task in (0, 1, 2, 0):
+            (told,) = query.move_keys("follow", range(KEYS // 2), task=task, groups=[0, 63])
+            assert told["state"] == "done"
+            places = query.key_groups_of("follow")
+            assert places[0] == places[63] == task
+        with pytest.raises(MoveError, match="tasks 0 to 2; found 9"):
+            query.move_keys("follow", [1], task=9)
+        with pytest.raises(ConfigError, match="takes a list of keys"):
+            query.move_keys("follow", "abc", task=1)
+        assert "key group(s) of follow -> task 0" in query.explain(text=True)
+        ended(query)
+        assert query.lastProgress["replays"] == 0
+    assert Counter(value for _, value, _ in out.values) == Counter(range(COUNT))
+    assert all(number == value // KEYS + 1 for _, value, number in out.values)
+
+
+def test_a_source_killed_while_keys_move_doubles_nothing():
+    """Its successor reads again what the task that has the keys now, or the one that had them, has seen before."""
+    flow, out = keyed()
+    with ending(Query(flow, testing.ProcessHost(2), tr.Policy(chaining="off"), tr.Settings(**QUICK)).start()) as query:
+        until(lambda: completed(query) > 0, "progress", query)
+        for operator, task, worker in [("numbers", 0, 0), *[("follow", task, 1) for task in range(3)], ("end", 0, 1)]:
+            query.move(operator, task, worker)
+        query.move_keys("follow", range(0, KEYS, 3), task=1)
+        os.kill(pids(query)[0], signal.SIGKILL)
+        until(lambda: query._brain.restarts == 1 and all_open(query), "a successor", query)
+        query.move_keys("follow", range(0, KEYS, 2), task=2)
+        ended(query)
+    assert Counter(value for _, value, _ in out.values) == Counter(range(COUNT))
+    assert all(number == value // KEYS + 1 for _, value, number in out.values)
+
+
+def hot_or_not(number):
+    """Three in five are of one key."""
+    return 0 if number % 5 < 3 else 1 + number % 31
+
+
+def slowly(key, value, state):
+    """How late the value is, and the number that its key's state has come to."""
+    late_s = time.monotonic() - value[1]
+    time.sleep(0.004)
+    number = (state.get() or 0) + 1
+    state.set(number)
+    return [(key, value[0], number, late_s)]
+
+
+def run_hot(rebalance, until_over):
+    """A key with 60 % of the traffic, which alone is 1.2 of what a task can do; gives what arrived, in order."""
+    flow, out = tr.Topology("hot"), tr.sinks.collect(limit=10**6)
+    numbers = flow.source(tr.sources.rate(500), name="numbers").map(lambda number: (number, time.monotonic()))
+    keyed = numbers.key_by(lambda value: hot_or_not(value[0]))
+    keyed.process(slowly, tasks=3, name="work", blocking=True).sink(out, tasks=1, name="end")
+    policy = tr.Policy(rebalance=rebalance)
+    with ending(Query(flow, testing.ProcessHost(3), policy, tr.Settings(**QUICK)).start()) as query:
+        until(lambda: completed(query) > 0, "progress", query)
+        until_over(query)
+        query.stop()
+    numbers_of = {}
+    for key, _, number, _ in out.values:
+        numbers_of.setdefault(key, []).append(number)
+    assert all(each == list(range(1, len(each) + 1)) for each in numbers_of.values())
+    (read_up_to,) = query._brain._marks.values()
+    assert Counter(row[1] for row in out.values) == Counter(range(read_up_to))
+    return out.values
+
+
+def others_p99_s(rows):
+    """The tail of all keys but the hot one, over their last 300 values."""
+    late = [row[3] for row in sorted(rows, key=lambda row: row[1]) if row[0]][-300:]
+    return sorted(late)[int(0.99 * len(late))]
+
+
+def test_a_key_with_most_of_the_traffic_does_not_hold_up_the_others():
+    """The loop lets the other keys of its task leave; held against the same load for as long without the loop."""
+    begun_s = time.monotonic()
+    lasted_s = []
+
+    def until_keys_have_moved(query):
+        until(lambda: any(plan.state == "done" for plan in query._brain.moves.told), "keys move", query)
+        assert "by hot_keys: key group" in query.explain(text=True)
+        time.sleep(2.0)
+        lasted_s.append(time.monotonic() - begun_s)
+
+    relieved = others_p99_s(run_hot("spread", until_keys_have_moved))
+    left_alone = others_p99_s(run_hot("off", lambda _: time.sleep(lasted_s[0])))
+    assert relieved < 0.5 * left_alone

@@ -2,9 +2,10 @@
 
 A key cannot be divided, but the others of its task can go. Where the server of a task (its thread, or the loop of its
 worker, with all else that runs there) is used more than the mean of its stage's servers by 12 % (StroMAX's threshold),
-its groups go to the least used servers, heaviest first, as long as the target stays below what is left here; the group
-that is heavier than all others together is the hot one and never goes. A task that gives takes nothing in the same
-plan. Loads of groups are their shares of the stage's input, so what backpressure takes from all alike changes nothing.
+its groups go to the least used servers, heaviest first, as long as the target stays below what is left here. A group
+that is heavier than all others of its server together is a hot one and never goes; all others leave it then, those too
+that were not seen yet. A task that gives takes nothing in the same plan. Loads of groups are their shares of the
+stage's input, so what backpressure takes from all alike changes nothing.
 
 When it loses: against many middling keys hashed badly it needs several looks, and where a single key is more than a
 task can do it only frees the others. Pure: measurements in, moves out; called by ``rebalancing``.
@@ -58,18 +59,25 @@ def relieve(stage: StageLoad) -> dict[int, int]:
         return {}
     mean = sum(used.values()) / len(used)
     moves: dict[int, int] = {}
+    given = dict.fromkeys(takers, 0)
     for server in full:
-        here = [group for group in stage.groups if stage.server_of[stage.task_of[group]] == server]
-        here.sort(key=lambda group: (-stage.groups[group], group))
-        if here and stage.groups[here[0]] > sum(stage.groups[group] for group in here[1:]):
-            here = here[1:]  # the hot one: it would only take its trouble elsewhere
-        for group in here:
-            load = stage.groups[group]
-            target = min(takers, key=lambda task: (used[stage.server_of[task]], task))
+        for group in _leaving(stage, server):
+            load = stage.groups.get(group, 0.0)
+            target = min(takers, key=lambda task: (used[stage.server_of[task]], given[task], task))
             to = stage.server_of[target]
-            if used[server] <= mean or used[to] + load >= used[server] or not load:
-                continue
-            moves[group] = target
-            used[server] -= load
-            used[to] += load
+            if used[server] > mean and used[to] + load < used[server]:
+                moves[group] = target
+                given[target] += 1
+                used[server] -= load
+                used[to] += load
     return moves
+
+
+def _leaving(stage: StageLoad, server: Hashable) -> list[int]:
+    """The groups of a server that may go, heaviest first: those that were seen, or, beside a hot one, all others."""
+    here = [group for group, task in enumerate(stage.task_of) if stage.server_of[task] == server]
+    here.sort(key=lambda group: (-stage.groups.get(group, 0.0), group))
+    loads = [stage.groups.get(group, 0.0) for group in here]
+    if loads and loads[0] > sum(loads[1:]):
+        return here[1:]
+    return [group for group in here if stage.groups.get(group)]

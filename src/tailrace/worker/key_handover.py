@@ -52,12 +52,13 @@ class KeyHandover:
     def _give(self, giving: Giving, plan: KeyPlan) -> None:
         task = giving.task
         if not giving.frozen:
-            paused = all(each.paused == plan.epoch for each in own_inbox(task).channels.values())
-            if task.in_flight or not paused or not self._acks.settled(task):
+            if not all(each.paused == plan.epoch for each in own_inbox(task).channels.values()):
                 return
-            if task.closing:
-                self._fail(plan, MoveError("The operator has come to its end."))
-            self._freeze(giving)
+            self._freeze(giving)  # else it would first work off all that waits
+        if not giving.packed:
+            if task.in_flight or not self._acks.settled(task):
+                return
+            giving.packed = True
             self._pack(giving, plan)
         for row in giving.rows:
             self._send_parts(giving, row, plan.epoch)
@@ -81,6 +82,8 @@ class KeyHandover:
         task, now_ns = giving.task, self._floor.clock.now_ns()
         stay = list(own_inbox(task).waiting)
         giving.batches = len(stay)
+        if task.closing:
+            self._fail(plan, MoveError("The operator has come to its end."))
         try:
             for row in giving.rows:
                 stay, go = plan.keys.divide(stay, row.groups)

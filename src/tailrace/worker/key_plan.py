@@ -33,6 +33,7 @@ class Giving:
     rows: list[Row]
     frozen: bool = False
     next_tick_ns: int | None = None
+    packed: bool = False
     #: Per row, what is yet to be sent to the new task, and how much was.
     parts: dict[int, deque[bytes]] = field(default_factory=lambda: defaultdict(deque))
     parts_sent: Counter[int] = field(default_factory=Counter)

@@ -25,6 +25,13 @@ def test_what_shares_a_task_with_a_hot_key_leaves_for_the_least_used_tasks():
     assert stage.used(moves) == pytest.approx({0: 0.6, 1: 0.15, 2: 0.15, 3: 0.1})
 
 
+def test_groups_that_were_not_seen_yet_leave_a_hot_key_too():
+    stage = stage_of({0: 0.6, 4: 0.1}, [0, 0, 0, 0, 1, 2, 3])
+    moves = relieve(stage)
+    assert set(moves) == {1, 2, 3}
+    assert sorted(moves.values()) == [2, 2, 3]
+
+
 def test_a_hot_key_that_is_alone_stays():
     assert relieve(stage_of({0: 0.6, 1: 0.1, 2: 0.1, 3: 0.1}, [0, 1, 2, 3])) == {}
 

@@ -54,8 +54,8 @@ class Moves:
 
     @property
     def under_way(self) -> bool:
-        """Whether tasks are between two places."""
-        return self._active is not None
+        """Whether tasks are between two places; key groups may be, for keyed tasks have nothing that is switched."""
+        return self._active is not None and not isinstance(self._active, KeyPlan)
 
     # -- asking --------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import tailrace as tr
 from tailrace.batch import numbers, root_id
 from tailrace.config import Policy, Settings
 from tailrace.routing import key_table
+from tailrace.routing.fields import group_of
 from tailrace.sending.outbox import Outbox
 from tailrace.testing import InProcess, TestSource
 from tailrace.worker.errors import MoveError
@@ -151,6 +152,15 @@ def test_what_is_sent_again_meets_the_memory_of_the_task_that_had_its_keys(seed)
     exact("again")
 
 
+def arrange(query, places):
+    """Put every task where a test wants it; gives the stage that counts."""
+    wanted = [(stage_of(query, name), at, slot) for name, row in places.items() for at, slot in enumerate(row)]
+    query.brain.moves.request(wanted, "a test arranges")
+    query.advance(1.0)
+    assert query.brain.moves.idle
+    return stage_of(query, "count")
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_workers_lost_at_any_step_lose_no_tuple_and_double_none(seed):
     """Workers that have sources and what keeps nothing are lost; a plan is carried out by all or undone by all."""
@@ -158,11 +168,7 @@ def test_workers_lost_at_any_step_lose_no_tuple_and_double_none(seed):
     source = TestSource(open_ended=True, partitions=3)
     settings = rng.choice([SMALL_FEW, FEW])
     with InProcess(counts("lossy keys", source), workers=4, settings=settings, seed=seed) as query:
-        places = {"source": [2, 3], "several": [2, 3], "count": [0, 1, 0], "kept": [1]}
-        wanted = [(stage_of(query, name), at, slot) for name, row in places.items() for at, slot in enumerate(row)]
-        query.brain.moves.request(wanted, "keep state on workers that stay")
-        query.advance(1.0)
-        assert query.brain.moves.idle
+        arrange(query, {"source": [2, 3], "several": [2, 3], "count": [0, 1, 0], "kept": [1]})
 
         def lose_one():
             if rng.random() < 0.6:
@@ -174,6 +180,69 @@ def test_workers_lost_at_any_step_lose_no_tuple_and_double_none(seed):
         told = {plan.state for plan in query.brain.moves.told}
         assert told <= {"done", "undone", "waiting", "moving", "switching"}
     exact("lossy keys")
+
+
+def until_step(query, plan, *steps):
+    for _ in range(2000):
+        if plan.step in steps or plan.over:
+            break
+        query.turns(1)
+    assert plan.step in steps
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("step", "state"),
+    [("hold", "undone"), ("cut", "undone"), ("ripen", "undone"), ("pause", "undone"), ("switch", "done")],
+)
+def test_a_source_lost_at_a_step_undoes_the_plan_unless_it_is_decided(step, state, seed):
+    """What is cut off stays so, and the next plan begins from there."""
+    source = TestSource(open_ended=True, partitions=3)
+    with InProcess(counts("stepwise", source), workers=4, settings=SMALL_FEW, seed=seed) as query:
+        count = arrange(query, {"source": [2, 2], "several": [3, 3], "count": [0, 1, 0], "kept": [1]})
+        source.feed(range(COUNT // 2))
+        query.turns(5)
+        (plan,) = query.brain.moves.request_keys(count, {0: 1, 1: 1, 14: 1}, "a test asks")
+        if step == "ripen":
+            until_step(query, plan, "cut")
+            until_step(query, plan, "ripen", "pause")  # with few roots open it is over at once
+        else:
+            until_step(query, plan, step)
+        query.kill(2)
+        query.turns(20)
+        (again,) = query.brain.moves.request_keys(count, {2: 2, 3: 2}, "a test asks again")
+        source.feed(range(COUNT // 2, COUNT))
+        query.advance(3.0)
+        assert (plan.state, again.state) == (state, "done")
+        source.end()
+        query.finish()
+        assert query.brain.restarts == 1
+    exact("stepwise")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_new_task_lost_before_it_has_the_keys_takes_none_of_them_along(seed):
+    """What its own keys had is gone with it; those that were on their way go on where they were."""
+    source = TestSource(open_ended=True, partitions=3)
+    with InProcess(counts("stay", source), workers=4, settings=SMALL_FEW, seed=seed) as query:
+        count = arrange(query, {"source": [2, 2], "several": [3, 3], "count": [0, 1, 0], "kept": [0]})
+        present = query.brain.moves.keys.tasks_of(count)
+        source.feed(range(COUNT // 2))
+        query.turns(5)
+        (plan,) = query.brain.moves.request_keys(count, dict.fromkeys(range(3), 1), "a test asks")
+        until_step(query, plan, "pause")
+        query.turns(seed)
+        if plan.state == "moving":
+            query.kill(1)
+            query.turns(1)
+            assert (plan.state, plan.reason) == ("undone", "worker 1 was lost")
+        source.feed(range(COUNT // 2, COUNT))
+        source.end()
+        query.finish()
+    totals = Counter(key for value in range(COUNT) for key in several(value))
+    safe = {key for key in totals if present[group_of(key, GROUPS)] != 1}
+    kept = Counter(row for row in Kept.written["stay"] if row[0] in safe)
+    assert kept == Counter((key, n) for key in safe for n in range(1, totals[key] + 1))
 
 
 def test_a_successor_and_a_newcomer_go_by_the_present_table():

@@ -49,7 +49,6 @@ class KeyMover:
     def __init__(self, floor: Floor, site: Site, acks: Acknowledger, delivery: Delivery) -> None:
         self._floor = floor
         self._site = site
-        self._acks = acks
         self._delivery = delivery
         self._plan: KeyPlan | None = None
         #: The epoch for which sources are held, and whether it is yet to be said how far they have read.

@@ -79,7 +79,7 @@ def _decisions(brain: CoordinatorBrain) -> list[str]:
         found += ["", "Rebalancing", f"  {row['policy']}: {row['decision']}; {row['why']}"]
     moves = brain.moves.rows()
     if moves:
-        found += ["", "Moves of tasks"]
+        found += ["", "Moves"]
     for row in moves:
         told = f"{row['state']} after {row['pause_ms']:,.0f} ms" + (f": {row['reason']}" if row["reason"] else "")
         found.append(f"  {', '.join(row['moves'])}: {told}; why: {row['why']}")

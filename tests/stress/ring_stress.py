@@ -97,6 +97,7 @@ FAULTS = [
     Fault("holes are not looked at again", PROTOCOL, "if (r->hole_count == 0 || !find", "if (true || !find", "2"),
     Fault("the arena fills to the brim", PROTOCOL, "needed >= r->arena_units", "needed > r->arena_units", "2"),
     Fault("sleeping is not announced", WAIT, "ring_store(&r->file->sleeping, 1);", "", "2"),
+    Fault("patience is not taken back", WAIT, "&r->file->patient, patient ? 1 : 0", "&r->file->patient, 1", "10"),
     Fault("a producer sleeps at once", WAIT, "    result = ring_reserve(r, units, ticket);\n        i", "i", "2"),
     Fault(
         "two consumers may claim one record", PROTOCOL, "if (!ring_cas(&head->control, &control, claim)) {", CLAIM, "0"

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .balance import TaskView
 
 _US_PER_S = 1e6
+#: Fewer tuples in a period are no measurement.
+_TUPLES_MIN = 2.0
 #: A sender with more tasks to choose from looks at so many of them, other ones for each tuple.
 LOOKED_AT_MAX = 16
 
@@ -44,13 +46,21 @@ class RateEstimator:
     forget: float = 0.1
 
     def adjust(self, balance: Balance, tasks: Sequence[TaskView]) -> Balance:
-        """Age each task's rate; what was not measured drifts towards the mean."""
+        """Age each task's rate; what was not measured drifts towards the mean.
+
+        Few tuples say little, and one that happened to take a thousandth of the usual time would make its task a
+        thousand times as quick: what n tuples show counts for at most n times what was known, and one for nothing.
+        """
         old = [rate for rate in balance.aged if rate is not None]
         mean = sum(old) / len(old) if old else None
         rates: list[float | None] = []
         for rate, view in zip(balance.aged, tasks, strict=True):
-            if view.tuples_per_s:
-                rates.append(aged(rate, view.tuples_per_s + _US_PER_S / max(1.0, view.latency_us), self.ageing))
+            tuples = view.tuples_per_s * self.period_s
+            if tuples >= _TUPLES_MIN:
+                found = view.tuples_per_s + _US_PER_S / max(1.0, view.latency_us)
+                if rate is not None:
+                    found = min(max(found, rate / tuples), rate * tuples)
+                rates.append(aged(rate, found, self.ageing))
             else:
                 rates.append(rate if rate is None or mean is None else aged(rate, mean, self.forget))
         known = [rate for rate in rates if rate is not None]

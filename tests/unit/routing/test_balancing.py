@@ -143,6 +143,28 @@ def test_what_is_not_measured_drifts_to_the_mean_so_that_it_is_tried_again():
     assert balance.weights == pytest.approx((0.5, 0.5))
 
 
+def test_a_single_quick_tuple_does_not_make_a_task_quick():
+    """One tuple that took 49 us, where its task takes 16 ms, once made that task the quickest of all by far."""
+    known = Balance((0.8, 0.2), (250.0, 62.5))
+    once = RateEstimator().adjust(known, [TaskView(5000, 190), TaskView(49, 1)])
+    assert once.weights[1] < 0.3
+    few = RateEstimator().adjust(known, [TaskView(5000, 190), TaskView(49, 3)])
+    assert few.aged[1] == pytest.approx(62.5 * (0.7 + 0.3 * 3))
+
+
+def test_many_tuples_are_believed_whatever_they_show():
+    found = RateEstimator().adjust(Balance((0.5, 0.5), (100.0, 100.0)), [TaskView(500, 1000), TaskView(1e6, 9)])
+    assert found.aged == pytest.approx((0.7 * 100 + 0.3 * 3000, 0.7 * 100 + 0.3 * 100 / 9))
+
+
+@given(st.lists(st.tuples(st.floats(1, 1e6), st.floats(0, 3)), min_size=2, max_size=6))
+def test_a_period_of_few_tuples_moves_a_rate_by_little(measured):
+    known = Balance.even(len(measured))
+    known = RateEstimator().adjust(known, [TaskView(10_000, 100)] * len(measured))
+    found = RateEstimator().adjust(known, [TaskView(latency_us, per_s) for latency_us, per_s in measured])
+    assert all(0.7 * old <= new <= 1.6 * old for old, new in zip(known.aged, found.aged, strict=True))
+
+
 def test_it_sends_where_the_tuple_is_done_first():
     rule = ShortestDelay([0.8, 0.2], 0, 1)
     dests = choose(rule, Batch([None] * 10, None, numbers()))

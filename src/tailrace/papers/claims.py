@@ -92,7 +92,7 @@ class Plot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Duration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long a job takes on two cores, for the time left and as half of its limit."""
+    """How long a job takes on two cores, for the time left and for its limit."""
 
     run: str
     quick_s: float

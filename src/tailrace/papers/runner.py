@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     #: Hears which job runs and for how many seconds it has; ``OVER`` when it has ended.
     Tell = Callable[[Job, float], None]
 
-#: A job may take this many times what is planned, and never less than a minute and a half.
-LIMIT_FACTOR, LIMIT_MIN_S = 2.0, 90.0
+#: A job may take this many times what is planned, and never less than two minutes.
+LIMIT_FACTOR, LIMIT_MIN_S = 2.5, 120.0
 ATTEMPTS = 2
 OVER = math.inf
 EXIT_TERMINATED = 143

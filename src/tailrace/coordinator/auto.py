@@ -188,7 +188,8 @@ class AutoPolicy:
 
     def _by_table_4(self, found: Conditions) -> tuple[str, str]:
         load = f"Queues are used {found.queue_use:.0%}, CPU {found.cpu:.0%}"
-        uneven = self._reaches(found.heterogeneity, self.settings.heterogeneity, BALANCING, BOTH)
+        # No band while both are on: they may be for other reasons, and equal workers often seem to differ by a fifth.
+        uneven = self._reaches(found.heterogeneity, self.settings.heterogeneity, BALANCING)
         differ = (
             f"Tasks of one operator differ {found.heterogeneity:.1f}x in work per tuple "
             f"(from {self.settings.heterogeneity}x on: balancing)."

@@ -56,6 +56,15 @@ def test_unequal_tasks_ask_for_balancing_before_all_else_and_for_replays_where_t
         assert "2.0x" in auto.choice.reason
 
 
+def test_both_together_are_no_reason_to_balance_once_there_is_no_room_for_replays():
+    auto = AutoPolicy()
+    nearly = snapshot(services_us=(1000, 1000, 1000, 1250), per_worker=1)
+    assert watch(auto, nearly, 10) == "balancing+timeout"
+    assert watch(auto, nearly, 20, cpu=0.7) == "none"
+    assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 1400), per_worker=1), 20, cpu=0.7) == "balancing"
+    assert watch(auto, nearly, 20, cpu=0.7) == "balancing"
+
+
 def test_one_stall_makes_no_slow_task():
     auto = AutoPolicy()
     for at in range(60):

@@ -21,7 +21,7 @@ from tailrace.simulate.scenarios.catalogue import SCENARIOS
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: In a block to the end of the line, a comment or a redirection; in a sentence between backticks.
 TYPED = re.compile(r"^ *(tailrace [a-z].*?)(?: +[#>].*)?$", re.MULTILINE)
 QUOTED = re.compile(r"`(tailrace [a-z][^`]*)`")

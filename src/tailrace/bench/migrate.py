@@ -49,7 +49,7 @@ WORK_NOTE = (
 )
 HOT_NOTE = (
     "[hot_key]: three in five tuples are of one key; others_p99_ms is of all other keys at the end of queries with the "
-    "rebalancing loop, against queries without it, which never end to fall behind."
+    "rebalancing loop, against queries without it, which fall ever further behind."
 )
 NOTES = [PAUSE_NOTE, WORK_NOTE, HOT_NOTE]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from .config import Policy, Settings
 from .connect import sinks, sources
-from .connect.base import Reader, Records, Sink, Source
 from .coordinator.query import Query, QueryListener
 from .errors import TailraceError
 from .spark.session import spark_session
 from .start import lookup, register, start
 from .topology import split
+from .topology.ends import Reader, Records, Sink, Source
 from .topology.graph import Topology
 from .topology.groupings import direct
 from .topology.operators import DeadLetter, KeyedOperator, Operator, State, TaskContext

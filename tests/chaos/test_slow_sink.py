@@ -10,8 +10,8 @@ from tests.queries import PATIENT, completed, ending, pids, resident_bytes, unti
 
 import tailrace as tr
 from tailrace import testing
-from tailrace.connect.base import Sink
 from tailrace.coordinator.query import Query
+from tailrace.topology.ends import Sink
 from tailrace.worker.task import VALUES_PER_TURN_MAX
 
 pytestmark = pytest.mark.chaos

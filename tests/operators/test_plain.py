@@ -5,8 +5,8 @@ from __future__ import annotations
 import collections
 
 import tailrace as tr
-from tailrace.connect.base import Reader, Records, Source
 from tailrace.testing import TestSink, TestSource
+from tailrace.topology.ends import Reader, Records, Source
 
 
 def test_map_filter_and_flat_map(run):

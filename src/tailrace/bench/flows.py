@@ -10,8 +10,8 @@ import time
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from tailrace.connect.base import NO_RECORDS, Reader, Records, Sink, Source
 from tailrace.data import wiki_path
+from tailrace.topology.ends import NO_RECORDS, Reader, Records, Sink, Source
 from tailrace.topology.graph import Topology
 
 from .arrivals import Arrivals

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.config import Policy, Settings
-from tailrace.connect.base import Reader, Records, Source
 from tailrace.coordinator.query import Query
 from tailrace.routing.fields import even_groups, group_of
+from tailrace.topology.ends import Reader, Records, Source
 from tailrace.topology.graph import Topology
 
 from .migrate_flow import KEYS, OPERATOR, SERVICE_S, Diary, faults, latencies_ms, p99_ms, read

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import Batch, numbers
-from tailrace.connect.base import Reader, Records, Sink, Source
 from tailrace.routing.fields import Fields
+from tailrace.topology.ends import Reader, Records, Sink, Source
 from tailrace.topology.graph import Topology
 
 from .tails.arms import WORKERS

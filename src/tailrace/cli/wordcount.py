@@ -11,8 +11,8 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 from tailrace.connect import sources
-from tailrace.connect.base import Sink
 from tailrace.data import wiki_path
+from tailrace.topology.ends import Sink
 from tailrace.topology.graph import Topology
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .base import Reader, Source
+from ..topology.ends import Reader, Source
 from .columns import Objects, bare, dicts
 from .errors import ConnectorOptionError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .base import Reader, Records, Source
+from ..topology.ends import Reader, Records, Source
 from .rate import check_partitions, numbers_from
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .base import Sink
+from ..topology.ends import Sink
 from .errors import ConnectorOptionError, OutputError
 
 if TYPE_CHECKING:

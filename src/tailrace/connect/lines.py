@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from .base import NO_RECORDS, Reader, Records, Source
+from ..topology.ends import NO_RECORDS, Reader, Records, Source
 from .errors import ConnectorOptionError, InputChangedError, NoInputError
 from .text import LineSplitter, check_encoding
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..clock import NS_PER_S
-from .base import NO_RECORDS, OFFSET_MAX, Reader, Records, Source
+from ..topology.ends import NO_RECORDS, OFFSET_MAX, Reader, Records, Source
 from .errors import ConnectorOptionError
 
 if TYPE_CHECKING:

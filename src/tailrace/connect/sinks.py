@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..topology.callables import check_function, function_name
+from ..topology.ends import Sink
 from .arrow import need_arrow
-from .base import Sink
 from .errors import CollectLimitError, ConnectorOptionError
 from .json_lines import JsonLines
 

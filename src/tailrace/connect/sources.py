@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
-    from .base import Source
+    from ..topology.ends import Source
 
 __all__ = ["dataframe", "items", "lines", "rate", "socket"]
 

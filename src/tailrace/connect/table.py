@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from .base import Sink
+from ..topology.ends import Sink
 from .columns import ToColumns
 from .errors import ConnectorOptionError
 from .ranges import Ranges, Written

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
-from .base import Reader, Records, Source
+from ..topology.ends import Reader, Records, Source
 from .errors import ConnectorOptionError, NoInputError
 from .text import LineSplitter, check_encoding
 

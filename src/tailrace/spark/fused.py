@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tailrace.clock import SystemClock
-from tailrace.connect.base import Sink
 from tailrace.connect.columns import ToColumns
 from tailrace.connect.dataframe import row_maker
+from tailrace.topology.ends import Sink
 from tailrace.topology.operators import TaskContext
 from tailrace.topology.plan import make_plan
 from tailrace.transport import codec

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tailrace.connect.base import NO_RECORDS, Reader, Records
+from tailrace.topology.ends import NO_RECORDS, Reader, Records
 from tailrace.transport.ring import Inbox, RingUnavailableError
 from tailrace.transport.segments import Folder, NoSharedMemoryError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..connect.base import Reader, Sink, Source
+from .ends import Reader, Sink, Source
 from .errors import PlaceholderError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from ..connect.base import Source
+    from .ends import Source
     from .operators import Kind, Verb
     from .options import SourceOptions
 

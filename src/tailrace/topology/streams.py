@@ -29,7 +29,7 @@ from .operators import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..connect.base import Sink
+    from .ends import Sink
     from .graph import Topology
     from .operators import Verb
     from .options import CallOptions, KeyedOptions, SinkOptions

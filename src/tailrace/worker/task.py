@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tailrace.acking.ledger import Ledger
     from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
-    from tailrace.connect.base import Reader
     from tailrace.receiving.inbox import Arrival, Inbox
     from tailrace.receiving.shared_inbox import SharedInbox
+    from tailrace.topology.ends import Reader
     from tailrace.topology.plan import Stage
 
     from .chain import Chain, Outputs

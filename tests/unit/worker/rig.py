@@ -6,7 +6,7 @@ import logging
 from typing import ClassVar
 
 from tailrace.clock import FakeClock
-from tailrace.connect.base import Sink
+from tailrace.topology.ends import Sink
 from tailrace.topology.operators import OperatorSpec, TaskContext
 from tailrace.worker.chain import STEPS
 

@@ -11,7 +11,7 @@ import tailrace as tr
 from tailrace import testing
 from tailrace.batch import root_id
 from tailrace.config import Settings
-from tailrace.connect.base import NO_RECORDS, Reader, Records, Source
+from tailrace.topology.ends import NO_RECORDS, Reader, Records, Source
 from tailrace.worker.task import Work
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.bench.flows import PanelSource
 from tailrace.bench.peers.panel import Panel
-from tailrace.connect.base import Reader, Records
 from tailrace.connect.sinks import discard
+from tailrace.topology.ends import Reader, Records
 from tailrace.topology.graph import Topology
 from tailrace.topology.operators import KeyedOperator, Operator
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.bench.flows import PanelSource
 from tailrace.connect import sinks
-from tailrace.connect.base import Sink
+from tailrace.topology.ends import Sink
 from tailrace.topology.graph import Topology
 
 from .texts import NEGATIVE, POSITIVE, STOP_WORDS

@@ -17,9 +17,9 @@ from tailrace.bench.rows import make_row
 from tailrace.bench.tails.flows import Poisson
 from tailrace.config import Policy, Settings
 from tailrace.connect import sinks
-from tailrace.connect.base import Reader
 from tailrace.coordinator.query import Query
 from tailrace.testing.processes import ProcessHost
+from tailrace.topology.ends import Reader
 from tailrace.topology.graph import Topology
 
 from . import texts
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailrace.bench.pace import Pace
     from tailrace.bench.rows import Row
     from tailrace.clock import Clock
-    from tailrace.connect.base import Records
+    from tailrace.topology.ends import Records
 
 NAME = "together"
 BEFORE = "before"

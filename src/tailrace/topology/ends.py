@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..clock import Clock
-    from ..topology.operators import TaskContext
+    from .operators import TaskContext
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -34,6 +34,7 @@
  *             free; that head is not reused before `left` has moved on, so `left` alone is the truth.
  *   wrap      a record that would cross the wrap line is preceded by one of status FLUSH that covers the rest of the arena.
  *             Moving the wrap line (`wrap_units`) therefore changes the ring's size at any time, without any agreement.
+ *             A producer that finds the ring empty wraps early, to where the cache is warm, and reclaims what it jumped over.
  *
  *   unclaimed -> WRITING -> READY -> CLAIMED -> HAS_READ -> (left passes) unclaimed, next lap
  *      |            |         ^---------'  its consumer died or gave it back
@@ -62,6 +63,9 @@
 #endif
 #define RING_ARENA_UNITS_MAX (UINT32_C(1) << 20)
 #define RING_ARENA_UNITS_MIN 16u
+#ifndef RING_WARM_UNITS
+#define RING_WARM_UNITS 2048u /* 128 KiB of the arena's front are used again and again while the ring keeps running empty */
+#endif
 #define RING_HEADS_MIN 16u
 #define RING_HEADS_MAX 65536u
 #ifndef RING_HOLES_MAX

@@ -22,6 +22,7 @@ static int explore_getpid(void);
 /* The protocol is compiled into this file with its system calls replaced. */
 #define RING_TEST_POINTS
 #define RING_HOLES_MAX 4
+#define RING_WARM_UNITS 2u
 #define RING_PEERS 16u
 #include <errno.h>
 #include <fcntl.h>

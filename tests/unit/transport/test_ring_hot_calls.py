@@ -72,6 +72,19 @@ def test_only_a_patient_receiver_is_not_woken_by_what_can_wait(ends, patient, wo
     assert inbox.receive(8) == [(1, b"ack"), (2, b"data")]
 
 
+def test_an_empty_ring_uses_its_front_again_and_has_all_its_room(roomy):
+    inbox, outlet = roomy
+    payload = b"\xa5" * 60_000
+    for _ in range(99):  # three of them fill the front: the next one returns to its begin
+        assert outlet.send(0, payload)
+        assert inbox.receive() == [(0, payload)]
+    with open(inbox.path, "rb") as file:  # noqa: PTH123 - read as it lies there
+        lies = file.read()
+    assert lies.rindex(payload[:64]) - lies.index(payload[:64]) < 4 * len(payload)  # of a ring of 1 MiB
+    assert all(outlet.send(0, payload) for _ in range(16))
+    assert inbox.receive() == [(0, payload)] * 16
+
+
 def test_bells_are_counted(ends):
     inbox, _ = ends
     before = inbox.ring.bells

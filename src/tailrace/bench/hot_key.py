@@ -15,16 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
-from tailrace.routing.fields import even_groups, group_of
-from tailrace.topology.ends import Reader, Records, Source
 from tailrace.topology.graph import Topology
 
-from .migrate_flow import KEYS, OPERATOR, SERVICE_S, Diary, faults, latencies_ms, p99_ms, read
+from .migrate_flow import (
+    KEYS,
+    OPERATOR,
+    SERVICE_S,
+    Diary,
+    Named,
+    Paced,
+    faults,
+    keyed_work,
+    latencies_ms,
+    names_of,
+    p99_ms,
+    read,
+)
 from .rows import limit_row, make_row, none_row
 
 if TYPE_CHECKING:
-    from tailrace.clock import Clock
-
     from .migrate_flow import ByKey
     from .rows import Row
     from .tails.arms import Stage
@@ -39,7 +48,6 @@ OTHERS_BAR = 0.5
 PAUSE_MS_MAX = 250.0
 _SETTLE_S = 14.0
 _DRAIN_S = 4.0
-_NS_PER_S = 1_000_000_000
 
 
 def planned_s(window_s: float, pairs: int) -> float:
@@ -56,83 +64,13 @@ def key_of(number: int) -> tuple[int, int]:
     return 1 + other % (KEYS - 1), other // (KEYS - 1)
 
 
-class Skewed(Source[tuple[int, int, int]]):
-    """Key, number within the key, and when it was due, open loop."""
-
-    label = "skewed"
-    bounded = False
-
-    def partitions(self) -> list[str]:
-        """There is one."""
-        return ["0"]
-
-    def open(self, partition: str, offset: int, clock: Clock) -> Reader:
-        """Begin at an offset; times count from the first read."""
-        del partition, clock
-        return _SkewedReader(offset)
-
-
-class _SkewedReader(Reader):
-    finished = False
-
-    def __init__(self, offset: int) -> None:
-        self._first = self._next = offset
-        self._start_ns = 0
-
-    def _due_ns(self, number: int) -> int:
-        self._start_ns = self._start_ns or time.monotonic_ns()
-        return self._start_ns + int((number - self._first) * _NS_PER_S / PER_S)
-
-    def read(self, max_records: int) -> Records:
-        """What is due by now."""
-        now_ns, begin = time.monotonic_ns(), self._next
-        while self._next - begin < max_records and self._due_ns(self._next) <= now_ns:
-            self._next += 1
-        numbered = range(begin, self._next)
-        dues_ns = list(map(self._due_ns, numbered))
-        values = [(*key_of(number), due_ns) for number, due_ns in zip(numbered, dues_ns, strict=True)]
-        return Records(numbered, values, dues_ns)
-
-    def wait_s(self) -> float:
-        """Until the next one is due."""
-        return max(0, self._due_ns(self._next) - time.monotonic_ns()) / _NS_PER_S
-
-
-def _work(name: int, value: tuple[int, int, int], state: Any) -> list[tuple[int, int, int]]:
-    """Give the value on under the number that the key's state has come to: a lost or doubled state shows."""
-    del name
-    time.sleep(SERVICE_S)
-    count = state.get() or 0
-    state.set(count + 1)
-    return [(value[0], count, value[2])]
-
-
-def names_of(key_groups: int) -> list[int]:
-    """A name for each key, by which hashing gives key k to task k modulo the tasks: the hot one's has its third."""
-    tasks = even_groups(TASKS, key_groups)
-    wanted: list[list[int]] = [[] for _ in range(TASKS)]
-    name = 0
-    while min(map(len, wanted)) < KEYS // TASKS:
-        wanted[tasks[group_of(name, len(tasks))]].append(name)
-        name += 1
-    return [wanted[key % TASKS][key // TASKS] for key in range(KEYS)]
-
-
-class _Named:
-    """The name of a value's key."""
-
-    def __init__(self, names: list[int]) -> None:
-        self._names = names
-
-    def __call__(self, value: tuple[int, int, int]) -> int:
-        return self._names[value[0]]
-
-
 def flow_of(folder: str, settings: Settings) -> Topology:
     """Source, the operator that has the hot key, and the sink."""
     flow = Topology("hot_key")
-    keyed = flow.source(Skewed(), tasks=1, name="numbers").key_by(_Named(names_of(settings.key_groups)))
-    worked = keyed.process(_work, tasks=TASKS, name=OPERATOR, blocking=True)
+    source = flow.source(Paced(PER_S, key_of), tasks=1, name="numbers")
+    # The names give the hot key's task its third of the other keys.
+    keyed = source.key_by(Named(names_of(settings.key_groups, TASKS)))
+    worked = keyed.process(keyed_work, tasks=TASKS, name=OPERATOR, blocking=True)
     worked.to_global().sink(Diary(folder), tasks=1, name="diary")
     return flow
 

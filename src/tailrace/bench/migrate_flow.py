@@ -11,14 +11,15 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailrace.batch import Batch, numbers
-from tailrace.routing.fields import Fields
+from tailrace.routing.fields import even_groups, group_of
 from tailrace.topology.ends import Reader, Records, Sink, Source
 from tailrace.topology.graph import Topology
 
 from .tails.arms import WORKERS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.clock import Clock
     from tailrace.config import Settings
     from tailrace.testing.chaos import Knobs
@@ -39,11 +40,20 @@ _MS_PER_NS = 1e-6
 ByKey = dict[int, list[tuple[int, int, int]]]
 
 
+def in_turn(number: int) -> tuple[int, int]:
+    """The key of the n-th tuple and its number within the key: each key in turn."""
+    return number % KEYS, number // KEYS
+
+
 class Paced(Source[tuple[int, int, int]]):
     """Key, number within the key, and when it was due, open loop: a source that is held up does not hide it."""
 
     label = "paced"
     bounded = False
+
+    def __init__(self, per_s: float = PER_S, key_of: Callable[[int], tuple[int, int]] = in_turn) -> None:
+        self._per_s = per_s
+        self._key_of = key_of
 
     def partitions(self) -> list[str]:
         """There is one."""
@@ -52,19 +62,21 @@ class Paced(Source[tuple[int, int, int]]):
     def open(self, partition: str, offset: int, clock: Clock) -> Reader:
         """Begin at an offset; times count from the first read."""
         del partition, clock
-        return _PacedReader(offset)
+        return _PacedReader(offset, self._per_s, self._key_of)
 
 
 class _PacedReader(Reader):
     finished = False
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, per_s: float, key_of: Callable[[int], tuple[int, int]]) -> None:
         self._first = self._next = offset
+        self._per_s = per_s
+        self._key_of = key_of
         self._start_ns = 0
 
     def _due_ns(self, number: int) -> int:
         self._start_ns = self._start_ns or time.monotonic_ns()
-        return self._start_ns + int((number - self._first) * _NS_PER_S / PER_S)
+        return self._start_ns + int((number - self._first) * _NS_PER_S / self._per_s)
 
     def read(self, max_records: int) -> Records:
         """What is due by now."""
@@ -73,7 +85,7 @@ class _PacedReader(Reader):
             self._next += 1
         numbered = range(begin, self._next)
         dues_ns = list(map(self._due_ns, numbered))
-        values = [(number % KEYS, number // KEYS, due_ns) for number, due_ns in zip(numbered, dues_ns, strict=True)]
+        values = [(*self._key_of(number), due_ns) for number, due_ns in zip(numbered, dues_ns, strict=True)]
         return Records(numbered, values, dues_ns)
 
     def wait_s(self) -> float:
@@ -96,7 +108,7 @@ class _Work:
         return value
 
 
-def _keyed_work(name: int, value: tuple[int, int, int], state: Any) -> list[tuple[int, int, int]]:
+def keyed_work(name: int, value: tuple[int, int, int], state: Any) -> list[tuple[int, int, int]]:
     """Give the value on under the number that the key's state has come to: a lost or doubled state shows."""
     del name
     time.sleep(SERVICE_S)
@@ -105,24 +117,25 @@ def _keyed_work(name: int, value: tuple[int, int, int], state: Any) -> list[tupl
     return [(value[0], count, value[2])]
 
 
-def names_of(key_groups: int) -> list[int]:
-    """A name for each key, by which hashing gives key k to task k modulo the tasks: all have equally much to do."""
-    router = Fields(None, WORKERS, key_groups)
-    wanted: list[list[int]] = [[] for _ in range(WORKERS)]
+def names_of(key_groups: int, tasks: int = WORKERS) -> list[int]:
+    """A name for each key, by which hashing gives key k to task k modulo the tasks: all have equally many."""
+    task_of = even_groups(tasks, key_groups)
+    wanted: list[list[int]] = [[] for _ in range(tasks)]
     name = 0
-    while min(map(len, wanted)) < KEYS // WORKERS:
-        wanted[router.choose([name], Batch([], None, numbers()))[0]].append(name)
+    while min(map(len, wanted)) < KEYS // tasks:
+        wanted[task_of[group_of(name, len(task_of))]].append(name)
         name += 1
-    return [wanted[key % WORKERS][key // WORKERS] for key in range(KEYS)]
+    return [wanted[key % tasks][key // tasks] for key in range(KEYS)]
 
 
-class _Named:
+class Named:
     """The name of a value's key."""
 
     def __init__(self, names: list[int]) -> None:
         self._names = names
 
     def __call__(self, value: tuple[int, int, int]) -> int:
+        """Look it up."""
         return self._names[value[0]]
 
 
@@ -135,8 +148,8 @@ def flow_of(name: str, folder: str, settings: Settings, knobs: Knobs | None = No
     flow = Topology("migrate")
     source = flow.source(Paced(), tasks=1, name="numbers")
     if name == "keyed":
-        keyed = source.key_by(_Named(names_of(settings.key_groups)))
-        stream = keyed.process(_keyed_work, tasks=WORKERS, name=OPERATOR, blocking=True)
+        keyed = source.key_by(Named(names_of(settings.key_groups)))
+        stream = keyed.process(keyed_work, tasks=WORKERS, name=OPERATOR, blocking=True)
     else:
         stream = source.group_by(_task_of).map(_Work(knobs), tasks=WORKERS, name=OPERATOR, blocking=True)
     stream.to_global().sink(Diary(folder), tasks=1, name="diary")

@@ -59,5 +59,5 @@ def test_three_in_five_are_of_the_hot_key_and_a_third_of_the_others_is_beside_it
     for key in counts:
         assert [number for each, number in found if each == key] == list(range(counts[key]))
     router = Fields(None, hot_key.TASKS, Settings().key_groups)
-    tasks = router.choose(hot_key.names_of(Settings().key_groups), Batch([], None, numbers()))
+    tasks = router.choose(names_of(Settings().key_groups, hot_key.TASKS), Batch([], None, numbers()))
     assert tasks == [key % hot_key.TASKS for key in range(migrate.KEYS)]

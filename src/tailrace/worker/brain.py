@@ -9,14 +9,14 @@ The loop (real or simulated) feeds it and carries out what it says:
     wait_us()         how long the loop may sleep
 
 Its parts: ``delivery`` moves tuples, ``scheduling`` picks work, ``settling`` takes results in, ``acks`` acknowledges,
-``late`` sends again.
+``late`` sends again, ``telling`` reports.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.connect import lookup
@@ -31,13 +31,12 @@ from .errors import OperatorError, operator_error, user_stack
 from .floor import Floor
 from .key_mover import LOOK_US, KeyMover
 from .late import LateRoots
-from .links import LinkMeter
 from .mover import Mover
 from .nearness import Nearness
 from .scheduling import IDLE_US, Scheduler
 from .settling import Settling
-from .snapshot import take_snapshot
 from .switching import Switching
+from .telling import Telling
 from .uplink import open_uplink
 
 if TYPE_CHECKING:
@@ -47,12 +46,10 @@ if TYPE_CHECKING:
     from tailrace.topology.operators import OperatorSpec, TaskContext
 
     from .build import Program
-    from .task import SourceSide, Task, Work
+    from .task import Task, Work
     from .uplink import Meets
 
 _NS_PER_S = 1_000_000_000
-#: How often the coordinator is told what is complete of sources that someone waits for.
-_MARKS_NS = 10_000_000
 
 
 class WorkerBrain:
@@ -81,15 +78,9 @@ class WorkerBrain:
         self._neighbours = neighbours
         self._floor: Floor | None = None
         self._running = False
-        self._next_report_ns = 0
-        self._next_marks_ns = 0
-        #: Sources of whose progress the coordinator hears between reports.
-        self._prompt: list[SourceSide] = []
         self._late: LateRoots | None = None
         self._measures = True
-        self._links = LinkMeter(slot)
         self._bell: Callable[[], None] | None = None
-        self._marks_told: dict[int, int] = {}
         #: Asked with every report how busy the machine was since the last one; set by whoever has one.
         self.machine_load: Callable[[], float] | None = None
 
@@ -152,7 +143,7 @@ class WorkerBrain:
             case protocol.Stop():
                 self.stopped = True
                 if self._running:
-                    self.report()
+                    self._telling.report()
             case _:
                 pass
 
@@ -179,6 +170,7 @@ class WorkerBrain:
         self._mover = Mover(floor, site, self._acks, self._delivery, nearness, self._tasks_changed)
         self._delivery.mover = self._mover
         self._keys = self._delivery.keys = KeyMover(floor, site, self._acks, self._delivery)
+        self._telling = Telling(floor, self._delivery, self._keys, self.peers, self._of_worker)
         for task in floor.tasks:
             try:
                 task.chain.open()
@@ -195,12 +187,10 @@ class WorkerBrain:
         """Look at the tasks anew: they were deployed, or some have moved."""
         if self._floor is None or self._late is None:
             return
-        sources = self._floor.sources
         self._scheduler.refresh()
-        self._links.begin(self._floor.tasks)
         self._late.refresh()
         self._switching.refresh()
-        self._prompt = [side for _, side in sources if any(each.prompt for each in side.readers.values())]
+        self._telling.refresh()
         if self._bell is not None:
             self.ring_with(self._bell)
 
@@ -318,37 +308,16 @@ class WorkerBrain:
 
     def on_time(self) -> None:
         """Do what the clock asks for: send overdue roots again, report."""
-        if not self._running or self._floor is None:
+        if not self._running or self._late is None:
             return
         now_ns = self.clock.now_ns()
-        settings = self.program.settings
-        if self._late is not None:
-            self._late.look(now_ns)
-        if (self._prompt or self._keys.ripening) and now_ns >= self._next_marks_ns:
-            self._next_marks_ns = now_ns + _MARKS_NS
-            self._tell_marks()
-        if now_ns >= self._next_report_ns:
-            self._next_report_ns = now_ns + int(settings.progress_s * _NS_PER_S)
-            self.report()
+        self._late.look(now_ns)
+        self._telling.on_time(now_ns)
 
     @property
     def late_ns(self) -> int | None:
         """When ``on_time`` must be asked, where that cannot wait for the loop's housekeeping."""
         return self._late.due_ns if self._late is not None and self._late.pressing else None
-
-    def _tell_marks(self) -> None:
-        marks: dict[int, int] = {}
-        ripening = self._keys.ripening
-        for source in [side for _, side in self._floor.sources] if ripening and self._floor else self._prompt:
-            low = source.ledger.low_water()
-            for partition, offset in low.items():
-                source.readers[partition].commit(offset)
-            marks |= low
-        if marks != self._marks_told:
-            self._marks_told = marks
-            self.control_out.append(protocol.Marks(marks))
-        if ripening:
-            self._keys.told(marks)
 
     def ring_with(self, bell: Callable[[], None]) -> None:
         """Let readers that are fed by other threads wake the loop."""
@@ -357,25 +326,10 @@ class WorkerBrain:
             for reader in source.readers.values():
                 reader.bell = bell
 
-    def report(self) -> None:
-        """Tell the coordinator how things stand, and the sources what is complete."""
-        floor = self._floor
-        if floor is None:
-            return
-        marks: dict[int, int] = {}
-        for _, source in floor.sources:
-            low = source.ledger.low_water()
-            for partition, offset in low.items():
-                source.readers[partition].commit(offset)
-            marks |= low
-        snapshot = take_snapshot(floor.tasks, floor.post, self.program.settings.edges_reported_max)
-        if self.machine_load is not None:
-            snapshot["machine"] = self.machine_load()
-        snapshot["links"] = self._links.read(floor.tasks, self.peers)
-        snapshot |= {"refused_messages": self.refused_messages, "lost_tuples": self.lost_tuples}
-        if self._delivery.uplink is not None:
-            self._delivery.uplink.tell(snapshot)
-        self.control_out.append(protocol.Report(snapshot, marks))
+    def _of_worker(self) -> dict[str, Any]:
+        """What a report says of the worker as a whole."""
+        machine = {} if self.machine_load is None else {"machine": self.machine_load()}
+        return machine | {"refused_messages": self.refused_messages, "lost_tuples": self.lost_tuples}
 
     def moved_away(self) -> list[Task]:
         """Tasks that left since the last time: the loop ends the threads they had."""

@@ -64,7 +64,7 @@ def test_an_idle_task_takes_what_came_for_a_busy_one():
 
 def rows(brain):
     brain.control_out.clear()
-    brain.report()
+    brain._telling.report()
     return [row for row in brain.control_out[-1].snapshot["tasks"] if "inbox" in row]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from statistics import mean, median
+from statistics import mean, median, quantiles
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def paired(
     paper: str = "",
     unit: str = "ms",
 ) -> Row:
-    """Make a row from paired rounds: the ratio is the median of the rounds' ratios, the spread their range."""
-    ratios = sorted(value / base for value, base in zip(values, baseline_values, strict=True))
+    """Make a row from paired rounds: the median of their ratios, and as its spread how far the middle half reaches."""
+    ratios = [value / base for value, base in zip(values, baseline_values, strict=True)]
     ratio = median(ratios)
     return {
         "case": case,
@@ -59,12 +59,19 @@ def paired(
         "value": round(median(values), 3),
         "ratio": round(ratio, 3),
         "repeats": len(ratios),
-        "spread": [round(ratios[0], 3), round(ratios[-1], 3)],
+        "spread": round(_spread(ratios), 3),
         "better": "lower",
         "bar": bar,
         "ok": None if bar is None else ratio <= bar,
         "paper": paper,
     }
+
+
+def _spread(ratios: Sequence[float]) -> float:
+    if len(ratios) < 2:  # noqa: PLR2004
+        return 0.0
+    first, _, third = quantiles(ratios, n=4, method="inclusive")
+    return third - first
 
 
 def plain(
@@ -80,7 +87,7 @@ def plain(
         "value": round(value, 3),
         "ratio": round(value / base, 3) if base else None,
         "repeats": 1,
-        "spread": None,
+        "spread": 0.0,
         "better": better,
         "bar": None,
         "ok": None,

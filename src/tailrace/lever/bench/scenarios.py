@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..plans import DEFAULT_PLAN
 from .arms import Arm
 from .cluster import HOSTS
+from .plots import keep, sheet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +87,7 @@ def _row(name: str, batches: int) -> Row:
         "value": batches,
         "ratio": round(batches / TARGET, 3),
         "repeats": 1,
-        "spread": None,
+        "spread": 0.0,
         "better": "lower",
         "bar": 1.0,
         "ok": batches <= TARGET,
@@ -95,14 +96,11 @@ def _row(name: str, batches: int) -> Row:
 
 
 def _draw(curves: dict[str, tuple[list[float], list[float]]], target: Path) -> None:
-    from matplotlib.figure import Figure  # noqa: PLC0415  an optional dependency
-
-    figure = Figure(figsize=(12, 7), layout="constrained")
+    figure = sheet(12, 7)
     for panel, (name, (before, after)) in zip(figure.subplots(2, 3, sharey=True).flat, curves.items(), strict=False):
         panel.plot(range(-len(before), 0), before, label="before the change")
         panel.plot(range(len(after)), after, label="after it")
         panel.axvline(-0.5, linestyle=":")
         panel.set(title=name, xlabel="batches after the change", ylabel="duration of a batch, ms")
         panel.legend(fontsize=7)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target)
+    keep(figure, target)

@@ -14,6 +14,7 @@ from ..plans import DEFAULT_PLAN, LeverPlan, Plan, plan_of
 from ..simulate import Batch, simulate
 from .arms import ARMS
 from .measure import measure
+from .plots import keep, sheet
 from .rows import Row, paired, plain
 
 if TYPE_CHECKING:
@@ -78,12 +79,9 @@ def intervals(running: Bench, full: Size, plots: Path | None) -> list[Row]:
 
 
 def _draw(points: dict[float, float] | dict[int, float], x: str, y: str, target: Path) -> None:
-    from matplotlib.figure import Figure  # noqa: PLC0415  an optional dependency
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    figure = sheet(6, 4)
     panel = figure.subplots()
     panel.plot([*points.keys()], [*points.values()], marker="o", label="lever")
     panel.set(xlabel=x, ylabel=y, ylim=(0, None))
     panel.legend(fontsize=7)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target)
+    keep(figure, target)

@@ -30,15 +30,17 @@ DYNAMIC = {
 }
 
 
-def worked(spark, rows):
+class Busy(cluster.CountedQuery):
     """Whole numbers that take so long that tasks of one executor wait."""
-    wait_s = BUSY_S / rows
 
-    def work(value):
-        time.sleep(wait_s)
-        return value
+    def frame(self, spark, rows):
+        wait_s = BUSY_S / rows
 
-    return rate(spark, rows=rows, partitions=EXECUTORS_MAX).select(F.udf(work, "long")("value").alias("value"))
+        def work(value):
+            time.sleep(wait_s)
+            return value
+
+        return rate(spark, rows=rows, partitions=EXECUTORS_MAX).select(F.udf(work, "long")("value").alias("value"))
 
 
 def main(folder):
@@ -55,7 +57,7 @@ def main(folder):
             carriers.append(sum(row.share > 0 for row in rows))
         counted.check()
 
-    watch(cluster.CountedQuery(spark, f"{folder}/busy", frame=worked), lambda seen: EXECUTORS_MAX in seen)
+    watch(Busy(spark, f"{folder}/busy"), lambda seen: EXECUTORS_MAX in seen)
     # With long rests between batches executors are idle for longer than they may be.
     idle = cluster.CountedQuery(spark, f"{folder}/idle", trigger=f"{3 * IDLE_S} seconds")
     watch(idle, lambda seen: seen[-1] < EXECUTORS_MAX)

@@ -38,6 +38,7 @@ from .settling import Settling
 from .switching import Switching
 from .telling import Telling
 from .uplink import open_uplink
+from .ways import Ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,9 +168,9 @@ class WorkerBrain:
         self._late = LateRoots(floor, self._settling)
         self._switching = Switching(floor, self._delivery, self._late)
         self._scheduler = Scheduler(floor, self._delivery, self._settling, self._acks)
-        self._mover = Mover(floor, site, self._acks, self._delivery, nearness, self._tasks_changed)
-        self._delivery.mover = self._mover
-        self._keys = self._delivery.keys = KeyMover(floor, site, self._acks, self._delivery)
+        ways = Ways(floor, site, self._delivery, nearness)
+        self._mover = self._delivery.mover = Mover(floor, site, self._acks, ways, self._tasks_changed)
+        self._keys = self._delivery.keys = KeyMover(floor, site, self._acks, self._delivery, ways)
         self._telling = Telling(floor, self._delivery, self._keys, self.peers, self._of_worker)
         for task in floor.tasks:
             try:

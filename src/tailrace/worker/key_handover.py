@@ -6,7 +6,6 @@ in every round. Both tasks stand still when this is done, and nothing of theirs 
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
 from tailrace import protocol
@@ -16,14 +15,13 @@ from .arriving import PART_HEAD, Parcels
 from .errors import MoveError
 from .key_parcel import own_inbox, pack
 from .mover import PART_BYTES, PARTS_PER_ROUND
+from .ways import EPOCH
 
 if TYPE_CHECKING:
     from .acks import Acknowledger
     from .build import Site
     from .floor import Floor
     from .key_plan import Giving, KeyPlan, Row, Taking
-
-EPOCH = struct.Struct("<I")
 
 
 class KeyHandover:

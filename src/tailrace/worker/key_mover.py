@@ -23,9 +23,10 @@ from tailrace.transport import wire
 
 from .build import router_of
 from .errors import MoveError
-from .key_handover import EPOCH, KeyHandover
+from .key_handover import KeyHandover
 from .key_parcel import KeyGroups, give_away, own_inbox, split, take_in
 from .key_plan import Giving, KeyPlan, Row, Taking
+from .ways import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .floor import Floor
     from .outlet import Outlet
     from .task import Task
+    from .ways import Ways
 
 #: How soon to look again while something of a plan is under way here.
 LOOK_US = 200
@@ -46,10 +48,11 @@ LOOK_US = 200
 class KeyMover:
     """The moves of key groups at one worker."""
 
-    def __init__(self, floor: Floor, site: Site, acks: Acknowledger, delivery: Delivery) -> None:
+    def __init__(self, floor: Floor, site: Site, acks: Acknowledger, delivery: Delivery, ways: Ways) -> None:
         self._floor = floor
         self._site = site
         self._delivery = delivery
+        self._ways = ways
         self._plan: KeyPlan | None = None
         #: The epoch for which sources are held, and whether it is yet to be said how far they have read.
         self._held = 0
@@ -109,16 +112,15 @@ class KeyMover:
         taking = {row.at: Taking(here[row.new], row) for row in rows if row.new in here}
         self._plan = plan = KeyPlan(message.epoch, message.stage, keys, rows, giving, taking)
         tasks = {row.old for row in rows} | {row.new for row in rows}
-        for outlet, box in self._ways():
+        for outlet, box in self._boxes(message.stage):
             if box.task in tasks:
-                box.paused = True
-                self._floor.dirty.pop(box, None)
+                self._ways.hold(box)
                 plan.paused.append(box)
-                self._say_paused(box)
+                self._ways.say_paused(box, plan.epoch)
             for row in rows:
                 if outlet.boxes[row.new].end_sent and not outlet.boxes[row.old].end_sent:
                     self._handover.give_up(plan.epoch, MoveError("The input of the operator comes to its end."))
-        self._off_the_link()
+        self._ways.off_the_link()
 
     def _regroup(self, message: protocol.Regroup) -> None:
         """Go by another table: a new cut, or, where groups of a plan are at their new tasks, the end of that plan."""
@@ -191,39 +193,25 @@ class KeyMover:
         """Let everything that stands still for a plan go on."""
         self._plan = None
         for box in plan.paused:
-            box.paused = False
-            if box.values or box.ended:
-                self._floor.dirty[box] = None
+            self._ways.release(box)
         standing: list[Giving | Taking] = [*plan.giving, *plan.taking.values()]
         for each in standing:
             if each.frozen:
                 each.task.next_tick_ns = each.next_tick_ns
                 self._floor.thaw(each.task)
                 each.frozen = False
-        self._off_the_link()
+        self._ways.off_the_link()
 
     # -- ways ----------------------------------------------------------------------------------------------------
 
     def _senders(self, stage: int) -> Iterator[tuple[Task, Outlet]]:
         for task in self._floor.tasks:
             for outlet in task.outlets.values():
-                if self._floor.program.plan.edges[outlet.edge].dst_stage == stage:
+                if self._ways.target(outlet) == stage:
                     yield task, outlet
 
-    def _ways(self) -> Iterator[tuple[Outlet, Outbox]]:
-        stage = -1 if self._plan is None else self._plan.stage
+    def _boxes(self, stage: int) -> Iterator[tuple[Outlet, Outbox]]:
         return ((outlet, box) for _, outlet in self._senders(stage) for box in outlet.boxes)
-
-    def _off_the_link(self) -> None:
-        if self._delivery.uplink is not None:
-            self._delivery.uplink.restart()
-
-    def _say_paused(self, box: Outbox) -> None:
-        epoch = 0 if self._plan is None else self._plan.epoch
-        if box.slot == self._floor.slot:
-            self._floor.inbound[box.channel][1].paused = epoch
-        else:
-            self._floor.post.record(box.slot, wire.PAUSED, box.channel, EPOCH.pack(epoch))
 
     def say_again(self, box: Outbox) -> None:
         """After a broken connection, behind what was sent: say again what may have been lost with it."""
@@ -231,7 +219,7 @@ class KeyMover:
         if plan is None:
             return
         if box in plan.paused:
-            self._say_paused(box)
+            self._ways.say_paused(box, plan.epoch)
         if any(box.channel in each.unseen for each in plan.giving):
             self._floor.post.record(box.slot, wire.BEHIND, box.channel, EPOCH.pack(plan.epoch))
 

@@ -28,7 +28,7 @@ from .errors import MoveError
 from .handover import pack
 from .move_plan import Leaving, Move, MovePlan, era_of
 from .steps import SinkStep
-from .ways import EPOCH, MOVED, Ways
+from .ways import EPOCH, MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 
     from .acks import Acknowledger
     from .build import Site
-    from .delivery import Delivery
     from .floor import Floor
-    from .nearness import Nearness
     from .task import Task
+    from .ways import Ways
 
 #: Bytes of a task per frame, and frames per round: what else the worker has to send gets in between.
 PART_BYTES = 128 * 1024
@@ -56,14 +55,13 @@ class Mover:
         floor: Floor,
         site: Site,
         acks: Acknowledger,
-        delivery: Delivery,
-        nearness: Nearness,
+        ways: Ways,
         changed: Callable[[], None],
     ) -> None:
         self._floor = floor
         self._site = site
         self._acks = acks
-        self._ways = Ways(floor, site, delivery, nearness)
+        self._ways = ways
         self._changed = changed
         self._plan: MovePlan | None = None
         self._parcels = Parcels()

@@ -1,7 +1,7 @@
-"""The ways to and from tasks that move: holding them, saying so in band, and letting them lead elsewhere.
+"""The ways to and from tasks that move, or whose keys do: holding them, saying so in band, letting them lead elsewhere.
 
-Part of ``mover``, which says when. Touches outboxes, channels and the rules of edges; knows nothing of plans but which
-is the newest that is over.
+``mover`` and ``key_mover`` say when. Touches outboxes, channels and the rules of edges; knows nothing of plans but
+which is the newest that is over.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from tailrace.batch import Batch, numbers
 from tailrace.bench.rows import make_row
 from tailrace.config import Policy, Settings
 from tailrace.connect import sinks
+from tailrace.simulate.scenarios import ablation as simulated
 from tailrace.topology.graph import Topology
 from tailrace.topology.operators import KeyedOperator
 from tailrace.transport import codec, wire
@@ -31,13 +32,8 @@ if TYPE_CHECKING:
 
     from .arms import Measured
 
-#: Each mechanism and what it sets.
-MECHANISMS: dict[str, dict[str, str]] = {
-    "lbf": {"sending": "lbf"},
-    "shared_queue": {"inbox": "shared"},
-    "balancing": {"routing": "shortest_delay"},
-    "replay": {"replay": "adaptive"},
-}
+#: Each mechanism and what it sets: the simulator's, but for partial keys.
+MECHANISMS = {name: sets for name, sets in simulated.MECHANISMS.items() if name != "partial_key"}
 NONE, ALL = "none", "all"
 CASES = (NONE, *(f"only {name}" for name in MECHANISMS), ALL, *(f"all but {name}" for name in MECHANISMS))
 PER_S = 300.0

@@ -9,6 +9,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any, Literal
 
+from tailrace.metrics.spread import quartile_distance
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -16,14 +18,6 @@ Row = dict[str, Any]
 Better = Literal["higher", "lower"]
 #: Fewer samples than this say nothing about one in a thousand.
 P999_SAMPLES_MIN = 20_000
-
-
-def quartile_distance(values: Sequence[float]) -> float:
-    """How far the middle half of the values reaches; 0 for fewer than two."""
-    if len(values) < 2:  # noqa: PLR2004
-        return 0.0
-    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
-    return third - first
 
 
 def paired_ratios(values: Sequence[float], base: Sequence[float]) -> list[float]:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.bench.rows import failed, limit_row, make_row, meets, missing_row, paired_ratios, quartile_distance
+from tailrace.bench.rows import failed, limit_row, make_row, meets, missing_row, paired_ratios
+from tailrace.metrics.spread import quartile_distance
 
 KEYS = [
     "case", "metric", "unit", "baseline", "baseline_value", "value", "ratio", "repeats", "spread", "better", "bar",

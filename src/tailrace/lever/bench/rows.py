@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from statistics import mean, median, quantiles
+from statistics import mean, median
 from typing import TYPE_CHECKING, Any
+
+from tailrace.metrics.spread import quartile_distance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,19 +61,12 @@ def paired(
         "value": round(median(values), 3),
         "ratio": round(ratio, 3),
         "repeats": len(ratios),
-        "spread": round(_spread(ratios), 3),
+        "spread": round(quartile_distance(ratios), 3),
         "better": "lower",
         "bar": bar,
         "ok": None if bar is None else ratio <= bar,
         "paper": paper,
     }
-
-
-def _spread(ratios: Sequence[float]) -> float:
-    if len(ratios) < 2:  # noqa: PLR2004
-        return 0.0
-    first, _, third = quantiles(ratios, n=4, method="inclusive")
-    return third - first
 
 
 def plain(

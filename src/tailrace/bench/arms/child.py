@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Where ``python -m peers.NAME`` finds them.
 _PEERS_PARENT = Path(panel.__file__).parent.parent
-_START_S_MAX = 30.0
+_START_S_MAX = 60.0
 _END_S_MAX = 20.0
 
 
@@ -68,8 +68,16 @@ class ChildArm(Arm):
         return [child.pid for child in self._children]
 
     def resume(self) -> None:
-        """Let the children run."""
+        """Let the children run, and wait until they do.
+
+        Bytewax reckons its next sleep from the time when its turn began: stopped within a turn, it sleeps as long
+        again. The first answer may be of that turn, the second is not.
+        """
         self._signal(signal.SIGCONT)
+        for _ in range(2):
+            self.panel.ask()
+            if not self.answers(_START_S_MAX):
+                raise ArmError(f"{self.name} did not go on within {_START_S_MAX:.0f} s.", self.last_words())
 
     def suspend(self) -> None:
         """Hold the children still."""
@@ -84,7 +92,7 @@ class ChildArm(Arm):
     def close(self) -> list[dict[str, int]]:
         """Ask the children to end, wait, and make sure."""
         self.panel.end()
-        self.resume()
+        self._signal(signal.SIGCONT)
         try:
             for child in self._children:
                 with contextlib.suppress(subprocess.TimeoutExpired):

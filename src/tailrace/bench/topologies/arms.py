@@ -19,8 +19,9 @@ from tailrace.bench.errors import ArmError
 from tailrace.bench.peers.panel import LEAD_NS, Panel
 from tailrace.coordinator.query import Query
 from tailrace.testing.processes import ProcessHost
+from tailrace.worker.machine_load import MachineLoad
 
-from .cases import LINK_DELAY_MS
+from .cases import BUSY_SHARE, LINK_DELAY_MS, RAISED_BY
 from .flows import Clockings
 
 if TYPE_CHECKING:
@@ -34,12 +35,15 @@ if TYPE_CHECKING:
 _MS_PER_NS = 1e-6
 _REPORTS_S_MAX = 20.0
 OPEN_S, CLOSE_S = 1.5, 0.5
+#: How often a rate is raised, about, and where that ends at the latest.
+_RAISES, _PER_S_MAX = 5, 20_000.0
 
 
 @dataclass
 class Measured:
     """What one arm gave: per round the mean times, and in the end its progress."""
 
+    per_s: float = 0.0
     complete_ms: list[float] = field(default_factory=list)
     sink_ms: list[float] = field(default_factory=list)
     progress: Mapping[str, Any] = field(default_factory=dict)
@@ -50,6 +54,7 @@ class PlacedArm:
 
     def __init__(self, case: Case, spec: ArmSpec, values: list[str], path: Path) -> None:
         self._case = case
+        self.per_s = case.per_s
         self._panel = Panel(f"{path}.panel", create=True)
         self._clockings = Clockings(f"{path}.times", create=True)
         flow = case.draw(self._panel.path, values, f"{path}.times")
@@ -59,17 +64,25 @@ class PlacedArm:
         self._query = Query(flow, host, spec.policy, spec.settings).start()
         self.measured = Measured()
 
-    def offer(self, seconds: float, *, counts: bool = True) -> None:
-        """Offer the case's rate for a time, wait for the last tuple and note the mean times."""
+    def offer(self, seconds: float, *, counts: bool = True) -> float:
+        """Offer its rate for a time, wait for the last tuple and note the mean times; gives how busy that was."""
         before, clocked = inside.latency_so_far(self._query), self._clockings.read()
-        self._panel.go(self._case.per_s, seconds)
+        load = MachineLoad()
+        self._panel.go(self.per_s, seconds)
         time.sleep(seconds + LEAD_NS / 1e9)
-        now = self._all_in()
+        busy, now = load.since_last(), self._all_in()
         if counts:
             found, at_sink = inside.since(before, now), self._clockings.read()
             self.measured.complete_ms.append(found.mean * _MS_PER_NS)
             if tuples := at_sink[1] - clocked[1]:
                 self.measured.sink_ms.append((at_sink[0] - clocked[0]) / tuples * _MS_PER_NS)
+        return busy
+
+    def raise_rate(self, seconds: float) -> float:
+        """Offer more and more until the machine is half busy; gives the rate that makes it so."""
+        while self.offer(seconds, counts=False) < BUSY_SHARE and self.per_s < _PER_S_MAX:
+            self.per_s *= RAISED_BY
+        return self.per_s
 
     def _all_in(self) -> Histogram:
         def done() -> bool:
@@ -98,19 +111,23 @@ class PlacedArm:
 def planned_s(case: Case, times: Times) -> float:
     """About how long a case takes."""
     per_arm_s = OPEN_S + CLOSE_S + times.warm_s + times.rounds * (times.offer_s + 0.6)
-    return len(case.arms) * per_arm_s
+    return len(case.arms) * per_arm_s + case.until_busy * _RAISES * (times.warm_s + 0.6)
 
 
 def run_case(case: Case, times: Times, pace: Pace) -> dict[str, Measured]:
     """Measure all arms of a case; every other round they go in the opposite order."""
-    values = case.values()
+    values, per_s = case.values(), case.per_s
     arms: dict[str, PlacedArm] = {}
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder, contextlib.ExitStack() as stack:
         for number, (name, spec) in enumerate(case.arms.items()):
             pace.step(f"{case.name}: opening {name}", OPEN_S + times.warm_s)
-            arms[name] = PlacedArm(case, spec, values, Path(folder) / str(number))
-            stack.callback(arms[name].abort)
-            arms[name].offer(times.warm_s, counts=False)
+            arms[name] = arm = PlacedArm(case, spec, values, Path(folder) / str(number))
+            stack.callback(arm.abort)
+            if case.until_busy and not number:
+                pace.step(f"{case.name}: raising the rate", _RAISES * (times.warm_s + 0.6))
+                per_s = arm.raise_rate(times.warm_s)
+            arm.per_s = arm.measured.per_s = per_s
+            arm.offer(times.warm_s, counts=False)
         for turn in range(times.rounds):
             pace.step(f"{case.name}: round {turn + 1} of {times.rounds}", len(arms) * (times.offer_s + 0.6))
             for name in list(arms)[:: 1 if turn % 2 == 0 else -1]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PLAIN, LOCAL, TCP, RING = "round_robin,plain", "round_robin,local", "round_robin,tcp", "round_robin,ring"
 STROMAX, TURBOSTREAM, TURBOSTREAM_PLAIN = "stromax", "turbostream", "turbostream,plain"
 LINK_DELAY_MS = 0.5
+#: Where StroMAX stopped raising the rate (share of the processors that is used), and by how much at a time it goes up.
+BUSY_SHARE, RAISED_BY = 0.5, 1.5
 #: Measured traffic may be off what was predicted by this share.
 OFF_MAX = 0.10
 
@@ -66,6 +68,8 @@ class Case:
     papers: dict[tuple[str, str], float] = field(default_factory=dict)
     #: Time to the end of the last bolt, as TurboStream has it, instead of to the completion of the tuple.
     at_sink: bool = False
+    #: Whether the rate is raised until the machine is half busy with the first arm, as StroMAX did.
+    until_busy: bool = False
 
     @property
     def hosts(self) -> list[str]:
@@ -100,7 +104,7 @@ def _stromax_case(
     name: str, per_s: float, draw: Callable[[str, list[str], str], Topology], values: Callable[[], list[str]]
 ) -> Case:
     papers = {(STROMAX, PLAIN): _STROMAX_PAPER[name]}
-    return Case(name, 4, 4, per_s, draw, values, _STROMAX_ARMS, (PLAIN, LOCAL), papers=papers)
+    return Case(name, 4, 4, per_s, draw, values, _STROMAX_ARMS, (PLAIN, LOCAL), papers=papers, until_busy=True)
 
 
 def _lp(panel: str, values: list[str], _: str) -> Topology:
@@ -130,7 +134,7 @@ _LAYOUTS = {(4, 4): 0.6615, (2, 2): 0.6110, (2, 4): 0.5236, (1, 2): 0.2865, (1, 
 
 def _throughput_case(nodes: int, workers: int, paper: float) -> Case:
     return Case(
-        f"ThroughputTest@{nodes}N{workers}W", nodes, workers, 400.0, _throughput, partial(texts.strings, 100),
+        f"ThroughputTest@{nodes}N{workers}W", nodes, workers, 1000.0, _throughput, partial(texts.strings, 100),
         _THROUGHPUT_ARMS, (TCP,), papers={(TURBOSTREAM, TCP): paper}, at_sink=True,
     )  # fmt: skip
 
@@ -142,7 +146,7 @@ CASES: dict[str, Case] = {
         _stromax_case("TSSA", 120.0, _tssa, texts.posts),
         _stromax_case("TT", 200.0, _tt, partial(texts.strings, 10_000)),
         Case(
-            "SOL", 2, 8, 200.0, _sol, texts.digits, _SOL_ARMS, (TCP, RING),
+            "SOL", 2, 8, 5000.0, _sol, texts.digits, _SOL_ARMS, (TCP, RING),
             bars={(TURBOSTREAM, TCP): 0.40, (TURBOSTREAM, RING): 0.63},
             papers={(TURBOSTREAM, TCP): 0.4016, (RING, TCP): 0.6332}, at_sink=True,
         ),

@@ -86,7 +86,7 @@ PyObject *Ring_stop_watching(Ring *self, PyObject *unused) {
 PyObject *Ring_set_waiting(Ring *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"strategy", "spin_us", NULL};
     int strategy;
-    long long spin_us = 50;
+    long long spin_us = 1000;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "i|L:set_waiting", names, &strategy, &spin_us)) {
         return NULL;
     }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -76,32 +77,21 @@ static bool has_news(struct ring *r) {
     return ring_has_ready(r) || atomic_load(&r->closing) != 0;
 }
 
-static void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-}
-
-/* Spins until news, the deadline, or the end of the strategy's spinning time. */
+/* Looks until news, the deadline, or the end of the strategy's spinning time. Whoever else can run does so between two looks:
+ * there may be more workers than cores, and a spinner must not keep the one it waits for from its core. */
 static bool spin(struct ring *r, int64_t deadline_us) {
     int64_t until_us = r->strategy == RING_WAIT_BUSY ? deadline_us : ring_now_us() + r->spin_us;
-    int64_t maintain_us = 0;
-    for (uint32_t turn = 1;; turn++) {
+    until_us = until_us < deadline_us ? until_us : deadline_us;
+    for (;;) {
         if (has_news(r)) {
             return true;
         }
-        relax();
-        if (turn % 64 != 0) {
-            continue;
-        }
         int64_t now_us = ring_now_us();
-        if (now_us >= until_us || now_us >= deadline_us) {
+        if (now_us >= until_us) {
             return false;
         }
-        if (now_us >= maintain_us) {
-            ring_maintain(r, now_us);
-            maintain_us = now_us + STUCK_SLICE_US;
-        }
+        ring_maintain(r, now_us);
+        sched_yield();
     }
 }
 

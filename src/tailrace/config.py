@@ -179,6 +179,8 @@ class Settings:
     share_across: str = "node"
     #: How a worker waits at its ring: ``futex`` sleeps, ``spin_then_futex`` looks first, ``busy`` takes a core.
     ring_waiting: str = "futex"
+    #: How long it looks under ``spin_then_futex``: a little more than the time between two records.
+    ring_spin_us: int = 1000
     #: What a node may send to other nodes, tuples and their frames; 0 is no limit, and then there is no gate.
     link_bytes_per_s: int = 0
     #: Longest grant of the gate; what the board says of a sender counts for twice as long.

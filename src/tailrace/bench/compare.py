@@ -7,11 +7,11 @@ paired with; every other repeat runs in the opposite order.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from . import plan as times
-from .arms.engine import TASKS, WORKERS
+from .arms.engine import SETTINGS, TASKS, WORKERS, EngineArm
 from .contest import BARE, PROCESSES, TRACKED, UNTRACKED, Contest
 from .inside import crossing_share
 from .sustain import sustainable_rate
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from .arms.base import Arm, Window
     from .arms.bytewax import BytewaxArm
-    from .arms.engine import EngineArm
     from .pace import Pace
     from .plan import Plan
 
@@ -31,6 +30,8 @@ CROSSING_MIN = 0.5
 PEER, PEER_TUNED = "bytewax", "bytewax,tuned"
 #: Until the last ack is back at the source.
 COMPLETE = "complete"
+#: How Tailrace's workers wait: the default, and what its best is searched in besides.
+DEFAULT_WAITING, WAITINGS = "futex", ("futex", "spin_then_futex")
 _MS_PER_NS = 1e-6
 
 
@@ -40,6 +41,7 @@ class Found:
 
     windows: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
     latencies: dict[tuple[int, str], list[Histogram]] = field(default_factory=lambda: defaultdict(list))
+    cores_used: dict[tuple[int, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     sustained: dict[str, float] = field(default_factory=dict)
     crossing: float | None = None
     peer_missing: str = ""
@@ -58,8 +60,8 @@ def planned_s(plan: Plan, only: str | None) -> float:
     search = 12 * (plan.warm_s + plan.search_s + times.WINDOW_EXTRA_S) + 2 * times.OPEN_S
     rates = [rate for rate in plan.offers_s if wanted(only, f"rate={rate}")]
     offers = sum(2 * plan.repeats * (plan.offers_s[rate] + times.OFFER_EXTRA_S) for rate in rates)
-    offers += len(rates) * 3 * (plan.offer_search_s + times.OFFER_EXTRA_S)
-    total = times.SPARK_S + 4 * times.OPEN_S + offers
+    offers += len(rates) * 5 * (plan.offer_search_s + times.OFFER_EXTRA_S)
+    total = times.SPARK_S + 5 * times.OPEN_S + offers
     if wanted(only, TRACKED):
         total += windows + search
     if plan.sustain and wanted(only, "sustainable"):
@@ -145,41 +147,49 @@ def _offered(contest: Contest, plan: Plan, pace: Pace, found: Found, only: str |
     sustain = plan.sustain and wanted(only, "sustainable")
     if not rates and not sustain:
         return
-    pace.step("Starting Tailrace and Bytewax with due times", 2 * times.OPEN_S)
-    tracked = contest.engine(TRACKED, label=f"{TRACKED} (timed)", timed=True)
-    peers = contest.peers(timed=True)
+    pace.step("Starting Tailrace and Bytewax with due times", 3 * times.OPEN_S)
+    ours = {waiting: _timed(contest, waiting) for waiting in WAITINGS}
+    tracked, peers = ours[DEFAULT_WAITING], contest.peers(timed=True)
     best: dict[int, Arm] = {}
+    arms: dict[int, dict[str, Arm]] = {}
     for rate in rates:
-        tracked.offer(rate, plan.offer_search_s)
+        arms[rate] = {TRACKED: _best_at(rate, "Tailrace", list(ours.values()), plan, pace, found)}
         if peers:
-            best[rate] = _best_at(rate, peers, plan, pace, found)
+            best[rate] = arms[rate][PEER] = _best_at(rate, "Bytewax", peers, plan, pace, found)
     for repeat in range(plan.repeats):
         for rate in rates:
-            arms = [(TRACKED, tracked), *([(PEER, best[rate])] if peers else [])]
-            for name, arm in arms if repeat % 2 == 0 else reversed(arms):
-                seconds = plan.offers_s[rate]
+            for name in arms[rate] if repeat % 2 == 0 else reversed(arms[rate]):
+                arm, seconds = arms[rate][name], plan.offers_s[rate]
                 pace.step(
                     f"{rate:,}/s, repeat {repeat + 1} of {plan.repeats}: {arm.name}", seconds + times.OFFER_EXTRA_S
                 )
                 found.latencies[rate, name].append(arm.offer(rate, seconds))
-                if name == TRACKED:
-                    found.latencies[rate, COMPLETE].append(tracked.completes[-1])
+                found.cores_used[rate, name].append(arm.cores_used)
+                if isinstance(arm, EngineArm):
+                    found.latencies[rate, COMPLETE].append(arm.completes[-1])
     if sustain:
         found.sustained[TRACKED] = _sustained(tracked, pace)
         if peers:
             found.sustained[PEER] = max(_sustained(arm, pace) for arm in set(best.values()) or peers[:1])
 
 
-def _best_at(rate: int, peers: Sequence[BytewaxArm], plan: Plan, pace: Pace, found: Found) -> BytewaxArm:
+def _timed(contest: Contest, waiting: str) -> EngineArm:
+    settings = replace(SETTINGS, ring_waiting=waiting)
+    return contest.engine(TRACKED, label=f"{TRACKED} ({waiting}, timed)", timed=True, settings=settings)
+
+
+def _best_at(rate: int, whose: str, arms: Sequence[Arm], plan: Plan, pace: Pace, found: Found) -> Arm:
     """The setting with the shortest latencies at a rate: the least sum of p50 and p99."""
-    shares: dict[BytewaxArm, tuple[float, float]] = {}
-    for arm in peers:
+    shares: dict[Arm, tuple[float, float]] = {}
+    for arm in arms:
         pace.step(f"Searching its best at {rate:,}/s: {arm.name}", plan.offer_search_s + times.OFFER_EXTRA_S)
         histogram = arm.offer(rate, plan.offer_search_s)
         shares[arm] = histogram.percentile(0.5) * _MS_PER_NS, histogram.percentile(0.99) * _MS_PER_NS
     best = min(shares, key=lambda arm: sum(shares[arm]))
-    shown = "; ".join(f"{arm.setup} {p50:.2f}/{p99:.2f} ms" for arm, (p50, p99) in shares.items())
-    found.notes.append(f"Bytewax at {rate:,}/s: best is {best.setup}. Searched (p50/p99): {shown}.")
+    shown = "; ".join(
+        f"{arm.setup} {p50:.2f}/{p99:.2f} ms, {arm.cores_used:.2f} cores" for arm, (p50, p99) in shares.items()
+    )
+    found.notes.append(f"{whose} at {rate:,}/s: best is {best.setup}. Searched (p50/p99): {shown}.")
     return best
 
 

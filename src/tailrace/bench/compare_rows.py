@@ -87,6 +87,14 @@ def _offered(found: Found) -> list[Row]:
             )  # fmt: skip
             complete = [each.percentile(share) * _MS_PER_NS for each in found.latencies[rate, COMPLETE]]
             rows.append(make_row(case, f"complete_{metric}", "ms", complete, better="lower"))
+        base = found.cores_used[rate, PEER]
+        peer = PEER if base else None
+        rows.append(
+            make_row(
+                f"rate={rate}", "cores_used", "cores", found.cores_used[rate, TRACKED],
+                better="lower", baseline=peer, base=base,
+            )
+        )  # fmt: skip
     return rows
 
 

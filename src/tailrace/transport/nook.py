@@ -36,7 +36,7 @@ class Nook:
                 raise
             self.why_no_ring = error.message
             return
-        self.inbox.set_waiting(rings.Waiting[settings.ring_waiting.upper()])
+        self.inbox.set_waiting(rings.Waiting[settings.ring_waiting.upper()], settings.ring_spin_us)
 
     def path_of(self, name: str) -> str:
         """Where a further file of this worker goes; it is removed with the folder."""

@@ -46,7 +46,7 @@ class RingUnavailableError(TailraceError):
 
 
 class Waiting(IntEnum):
-    """How a consumer waits. Spinning costs a core and gains only at rates near saturation."""
+    """How a consumer waits. Spinning keeps its core awake and warm, and yields it to whoever else can run."""
 
     FUTEX = 0
     SPIN_THEN_FUTEX = 1
@@ -98,7 +98,7 @@ class Inbox:
         self._sizer = Sizer(ring_bytes, bound_bytes)
         self._receives = 0
 
-    def set_waiting(self, strategy: Waiting, spin_us: int = 50) -> None:
+    def set_waiting(self, strategy: Waiting, spin_us: int = 1000) -> None:
         """Choose how ``wait`` waits."""
         self.ring.set_waiting(int(strategy), spin_us)
 

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 from tailrace import protocol
 from tailrace.transport import codec, wire
 
-from .arriving import PART_HEAD, Parcels
 from .errors import MoveError
 from .key_parcel import own_inbox, pack
-from .mover import PART_BYTES, PARTS_PER_ROUND
+from .parcels import Outgoing, Parcels
 from .ways import EPOCH
 
 if TYPE_CHECKING:
     from .acks import Acknowledger
     from .build import Site
     from .floor import Floor
-    from .key_plan import Giving, KeyPlan, Row, Taking
+    from .key_plan import Giving, KeyPlan, Taking
 
 
 class KeyHandover:
@@ -59,14 +58,16 @@ class KeyHandover:
             giving.packed = True
             self._pack(giving, plan)
         for row in giving.rows:
-            self._send_parts(giving, row, plan.epoch)
+            if row.at in giving.parcels:
+                slot = self._site.placement[task.stage.id][row.new]
+                giving.parcels[row.at].send(self._floor.post, slot, wire.KEYS, (plan.epoch, row.at))
         if not giving.asked and not any(box.values for box in task.boxes):
             giving.asked = True
             for box in task.boxes:
                 if box.slot != self._floor.slot:
                     giving.unseen.add(box.channel)
                     self._floor.post.record(box.slot, wire.BEHIND, box.channel, EPOCH.pack(plan.epoch))
-        if giving.asked and not giving.unseen and not giving.cleared and not any(giving.parts.values()):
+        if giving.asked and not giving.unseen and not giving.cleared and not any(giving.parcels.values()):
             giving.cleared = True
             for row in giving.rows:
                 self._floor.control_out.append(protocol.Cleared(plan.epoch, plan.stage, row.at))
@@ -89,21 +90,10 @@ class KeyHandover:
                 if row.at in plan.taking:
                     plan.taking[row.at].parcel = codec.loads(data)
                 else:
-                    giving.parts[row.at].extend(data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
+                    giving.parcels[row.at] = Outgoing(data)
         except Exception as error:  # noqa: BLE001 - a user's key function, or pickling of a user's state
             self._fail(plan, error)
         giving.stays = stay
-
-    def _send_parts(self, giving: Giving, row: Row, epoch: int) -> None:
-        post, parts = self._floor.post, giving.parts[row.at]
-        slot = self._site.placement[giving.task.stage.id][row.new]
-        for _ in range(PARTS_PER_ROUND):
-            if not parts or not post.accepts(slot):
-                return
-            part = parts.popleft()
-            head = PART_HEAD.pack(epoch, giving.parts_sent[row.at], not parts)
-            post.record(slot, wire.KEYS, row.at, head + part)
-            giving.parts_sent[row.at] += 1
 
     def take_part(self, row: int, content: memoryview) -> None:
         """Take in a part of what comes with some groups; it may come before the plan is known here."""

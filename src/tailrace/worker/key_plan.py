@@ -5,7 +5,6 @@ Plain data of ``key_mover``.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from tailrace.sending.outbox import Outbox
 
     from .key_parcel import KeyGroups, Waiting
+    from .parcels import Outgoing
     from .task import Task
 
 
@@ -34,9 +34,8 @@ class Giving:
     frozen: bool = False
     next_tick_ns: int | None = None
     packed: bool = False
-    #: Per row, what is yet to be sent to the new task, and how much was.
-    parts: dict[int, deque[bytes]] = field(default_factory=lambda: defaultdict(deque))
-    parts_sent: Counter[int] = field(default_factory=Counter)
+    #: Per row, what is sent to the new task where that is in another worker.
+    parcels: dict[int, Outgoing] = field(default_factory=dict)
     #: What waited in its inbox and stays there, of how many batches; more may come before it goes on.
     stays: list[Waiting] = field(default_factory=list)
     batches: int = 0

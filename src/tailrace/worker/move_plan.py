@@ -5,13 +5,13 @@ Plain data of ``mover`` and ``arriving``.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tailrace.sending.outbox import Outbox
 
+    from .parcels import Outgoing
     from .task import Task
 
 
@@ -36,8 +36,8 @@ class Leaving:
     frozen: bool = False
     cleared: bool = False
     next_tick_ns: int | None = None
-    parts: deque[bytes] = field(default_factory=deque)
-    parts_sent: int = 0
+    #: What is sent to its new place, once it is packed.
+    parcel: Outgoing | None = None
     #: Channels out of it whose receivers have yet to say that everything sent from here is there.
     unseen: set[int] = field(default_factory=set)
 

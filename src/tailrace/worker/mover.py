@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 from tailrace import protocol
 from tailrace.transport import wire
 
-from .arriving import PART_HEAD, Parcels, rebuilt
+from .arriving import rebuilt
 from .errors import MoveError
 from .handover import pack
 from .move_plan import Leaving, Move, MovePlan, era_of
+from .parcels import Outgoing, Parcels
 from .steps import SinkStep
 from .ways import EPOCH, MOVED
 
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
     from .task import Task
     from .ways import Ways
 
-#: Bytes of a task per frame, and frames per round: what else the worker has to send gets in between.
-PART_BYTES = 128 * 1024
-PARTS_PER_ROUND = 8
 _NS_PER_S = 1_000_000_000
 
 
@@ -76,7 +74,7 @@ class Mover:
     @property
     def sending(self) -> bool:
         """Whether parts of a task wait to be sent."""
-        return self._plan is not None and any(each.parts for each in self._plan.leaving)
+        return self._plan is not None and any(each.parcel for each in self._plan.leaving)
 
     # -- orders --------------------------------------------------------------------------------------------------
 
@@ -211,9 +209,9 @@ class Mover:
                 self._floor.freeze(each.task)
             if each.still and not each.frozen and not each.task.in_flight and self._acks.settled(each.task):
                 self._freeze(each, plan)
-            if each.parts:
-                self._send_parts(each, plan.epoch)
-            if each.frozen and each.parts_sent and not each.parts and not each.unseen and not each.cleared:
+            if each.parcel:
+                each.parcel.send(self._floor.post, each.move.new, wire.STATE, (plan.epoch, each.place))
+            if each.parcel is not None and not each.parcel and not each.unseen and not each.cleared:
                 each.cleared = True
                 self._floor.control_out.append(protocol.Cleared(plan.epoch, each.move.stage, each.move.task))
 
@@ -243,17 +241,7 @@ class Mover:
         except Exception as error:  # noqa: BLE001 - a user's snapshot() may raise anything
             self._give_up(plan.epoch, error)
             return
-        each.parts.extend(data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
-
-    def _send_parts(self, each: Leaving, epoch: int) -> None:
-        post = self._floor.post
-        for _ in range(PARTS_PER_ROUND):
-            if not each.parts or not post.accepts(each.move.new):
-                return
-            part = each.parts.popleft()
-            head = PART_HEAD.pack(epoch, each.parts_sent, not each.parts)
-            post.record(each.move.new, wire.STATE, each.place, head + part)
-            each.parts_sent += 1
+        each.parcel = Outgoing(data)
 
     def _resume(self, each: Leaving, plan: MovePlan) -> None:
         """Let a task go on at its old place."""

@@ -66,12 +66,26 @@ def test_without_the_peer_its_rows_say_why():
     assert pick(rows, "bytewax", "strings_per_s", "no index")["value"] is None
 
 
+def use_cores(made: Found, cores: float) -> None:
+    for at, histograms in list(made.latencies.items()):
+        made.cores_used[at] = [cores if at[1] == "spark,tracked" else cores / 2] * len(histograms)
+
+
+def test_latencies_at_a_rate_have_their_price_beside_them():
+    made = Found()
+    made.latencies[500, "spark,tracked"] = made.latencies[500, "bytewax"] = [histogram(0.5)] * 3
+    use_cores(made, 1.2)
+    row = pick(comparison_rows("wordcount", made, cores=2), "rate=500", "cores_used", "bytewax")
+    assert (row["value"], row["ratio"], row["bar"]) == (1.2, 2.0, None)
+
+
 def test_latencies_may_be_above_the_peer_by_the_spread_only():
     made = Found()
     made.latencies[500, "spark,tracked"] = [histogram(value) for value in (0.4, 0.5, 0.6)]
     made.latencies[500, "bytewax"] = [histogram(0.5)] * 3
     made.latencies[2000, "spark,tracked"] = [histogram(2.0)] * 3
     made.latencies[2000, "bytewax"] = [histogram(1.0)] * 3
+    use_cores(made, 0.6)
     rows = comparison_rows("wordcount", made, cores=2)
     assert pick(rows, "rate=500", "p50_ms", "bytewax")["ok"] is True
     assert pick(rows, "rate=2000", "p99_ms", "bytewax")["ok"] is False
@@ -83,6 +97,7 @@ def test_one_in_a_thousand_needs_its_samples():
     many.add([1_000_000] * (P999_SAMPLES_MIN // 2))
     made.latencies[500, "spark,tracked"] = [few, few]
     made.latencies[2000, "spark,tracked"] = [many, many]
+    use_cores(made, 0.6)
     rows = [row for row in comparison_rows("wordcount", made, cores=2) if row["metric"] == "p999_ms"]
     assert [row["value"] is None for row in rows] == [True, False]
     assert rows[0]["baseline"].startswith("20 samples")

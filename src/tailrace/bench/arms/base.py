@@ -55,9 +55,13 @@ class Arm(ABC):
 
     def __init__(self, name: str, kind: str, folder: Path, partitions: int) -> None:
         self.name = name
+        #: Its settings, where a contender's best is searched for.
+        self.setup = name
         self.kind = kind
         self.values = values_of(kind)
         self.partitions = partitions
+        #: How many processors its processes kept busy during the last offer.
+        self.cores_used = 0.0
         self.items_per_record = ITEMS_PER_RECORD[kind]
         safe = "".join(letter if letter.isalnum() else "_" for letter in name)
         self.path = folder / safe
@@ -116,9 +120,11 @@ class Arm(ABC):
     def offer(self, per_s: float, seconds: float) -> Histogram:
         """Offer a rate for a time, open loop, wait until all of it is done, and tell the latencies."""
         self.resume()
-        before = sum(self.panel.made(self.partitions))
+        before, pids = sum(self.panel.made(self.partitions)), self.pids()
+        cpu_s, began_s = proc.cpu_s(pids), time.monotonic()
         _, records = self.panel.go(per_s, seconds)
         time.sleep(_LEAD_S + seconds)
+        self.cores_used = (proc.cpu_s(pids) - cpu_s) / (time.monotonic() - began_s)
         self.rest(before + records)
         found = self.latencies(records)
         self.suspend()

@@ -106,9 +106,10 @@ class BytewaxArm(ChildArm):
         timed: bool = False,
         tuned: bool = False,
     ) -> None:
-        self.setup = f"{shape.name}, batch {batch}{', tuned' * tuned}"
-        name = f"bytewax ({self.setup}{', timed' * timed})"
+        setup = f"{shape.name}, batch {batch}{', tuned' * tuned}"
+        name = f"bytewax ({setup}{', timed' * timed})"
         super().__init__(name, kind, folder, shape.processes * shape.threads)
+        self.setup = setup
         self._python = python
         self._shape = shape
         self._batch = batch

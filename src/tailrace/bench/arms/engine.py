@@ -46,6 +46,7 @@ class EngineArm(Arm):
         timed: bool = False,
     ) -> None:
         super().__init__(name, kind, folder, tasks)
+        self.setup = settings.ring_waiting
         self._timed = timed
         #: Complete latencies of each offer: until the last ack is back at the source.
         self.completes: list[Histogram] = []

@@ -13,7 +13,7 @@ from tailrace.bench.errors import UnknownBenchError
 from tailrace.bench.pace import Pace
 from tailrace.bench.peers.panel import Panel
 from tailrace.bench.topologies import run, together
-from tailrace.bench.topologies.arms import Measured, run_case
+from tailrace.bench.topologies.arms import Measured, PlacedArm, run_case
 from tailrace.bench.topologies.cases import CASES, LOCAL, PLAIN, STROMAX, TCP, TURBOSTREAM, Times
 from tailrace.bench.topologies.flows import Classifier, Clockings, apply_rules, clean, join_scores, sensitize
 from tailrace.bench.topologies.run import byte_rows, time_rows
@@ -82,6 +82,13 @@ def test_the_bar_is_on_the_better_paper_policy_and_bytes_are_held_against_the_pr
     assert found["LP,stromax", "inter_node_bytes"]["value"] == pytest.approx(2.5)
     assert found["LP,stromax", "off_predicted"]["ok"]
     assert not found["LP,turbostream", "off_predicted"]["ok"]  # 9 bytes per tuple where 7.5 were predicted
+
+
+def test_a_rate_is_raised_until_the_machine_is_half_busy(monkeypatch):
+    monkeypatch.setattr(PlacedArm, "offer", lambda self, _seconds, *, counts: self.per_s / 1000 + counts)
+    arm = PlacedArm.__new__(PlacedArm)
+    arm.per_s = 200.0
+    assert arm.raise_rate(1.0) == arm.per_s == 675.0
 
 
 def test_clockings_add_up_over_tasks(tmp_path):

@@ -43,10 +43,10 @@ _RAISES, _PER_S_MAX = 5, 20_000.0
 class Measured:
     """What one arm gave: per round the mean times, and in the end its progress."""
 
-    per_s: float = 0.0
     complete_ms: list[float] = field(default_factory=list)
     sink_ms: list[float] = field(default_factory=list)
     progress: Mapping[str, Any] = field(default_factory=dict)
+    per_s: float = 0.0
 
 
 class PlacedArm:

@@ -64,7 +64,7 @@
 #define RING_ARENA_UNITS_MAX (UINT32_C(1) << 20)
 #define RING_ARENA_UNITS_MIN 16u
 #ifndef RING_WARM_UNITS
-#define RING_WARM_UNITS 256u /* 16 KiB of the arena's front are used again and again while the ring keeps running empty */
+#define RING_WARM_UNITS 2048u /* 128 KiB of the arena's front are used again and again while the ring keeps running empty */
 #endif
 #define RING_HEADS_MIN 16u
 #define RING_HEADS_MAX 65536u

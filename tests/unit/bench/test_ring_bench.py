@@ -94,8 +94,12 @@ def test_a_tally_is_shared_through_its_file(tmp_path):
     assert tally.read() == {"source_split": (0, 0), "split_sum": (12, 2), "total": (0, 0)}
 
 
-def test_arms_take_turns_there_and_back():
-    assert list(turns(["a", "b"], 3)) == ["a", "b", "b", "a", "a", "b"]
+def test_every_arm_has_a_turn_in_each_repeat_and_every_place_in_it():
+    dealt = list(turns(["a", "b", "c"], 30))
+    assert dealt == list(turns(["a", "b", "c"], 30))
+    rounds = [dealt[at : at + 3] for at in range(0, 90, 3)]
+    assert all(sorted(each) == ["a", "b", "c"] for each in rounds)
+    assert all({each[place] for each in rounds} == {"a", "b", "c"} for place in range(3))
 
 
 def test_percentile_of_a_few():

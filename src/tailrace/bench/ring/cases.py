@@ -50,8 +50,10 @@ class Plan:
     """Times of one run."""
 
     repeats: int = 5
+    #: Many short windows rather than a few long ones: a quiet minute of the machine must not fall to one arm.
+    latency_repeats: int = 15
     #: Rate -> seconds for which it is offered, per repeat and arm.
-    offers_s: dict[int, float] = field(default_factory=lambda: {100: 4.0, 1000: 2.0, 3000: 2.0})
+    offers_s: dict[int, float] = field(default_factory=lambda: {100: 1.2, 1000: 0.6, 3000: 0.6})
     flood_s: float = 1.0
     warm_s: float = 1.0
     sweep_s: float = 0.5
@@ -64,7 +66,8 @@ class Plan:
 
 FULL = Plan()
 QUICK = Plan(
-    offers_s={100: 0.3, 1000: 0.2, 3000: 0.2},
+    latency_repeats=9,
+    offers_s={100: 0.3, 1000: 0.15, 3000: 0.12},
     flood_s=0.25,
     warm_s=0.4,
     sweep_s=0.1,

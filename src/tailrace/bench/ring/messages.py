@@ -1,7 +1,7 @@
 """The pairs beside each other: one-way latency at given rates, and messages per second as fast as it goes.
 
-All pairs are up at once and take turns, every other repeat in the opposite order, so that a ratio is made of two
-windows that lie a second apart.
+All pairs are up at once and take turns, every repeat in another order, so that a ratio is made of two windows that
+lie a second apart and no arm always comes after the same one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections import defaultdict
+from random import Random
 from typing import TYPE_CHECKING
 
 from tailrace.bench.errors import PeerMissingError
@@ -41,7 +42,7 @@ def planned_s(plan: Plan, only: str | None) -> float:
     floods = sum(plan.flood_s + EXTRA_S for size in FLOODS if only in {None, size})
     if not offers + floods:
         return 0.0
-    return len(ARMS) * (OPEN_S + 2 * plan.warm_s + plan.repeats * (offers + floods))
+    return len(ARMS) * (OPEN_S + 2 * plan.warm_s + plan.latency_repeats * offers + plan.repeats * floods)
 
 
 @contextlib.contextmanager
@@ -86,9 +87,10 @@ def rows(plan: Plan, pace: Pace, folder: Path, only: str | None) -> list[Row]:
 
 
 def turns(arms: Sequence[str], repeats: int) -> Iterator[str]:
-    """Who is measured next: each once per repeat, every other repeat backwards."""
-    for repeat in range(repeats):
-        yield from arms if repeat % 2 == 0 else reversed(arms)
+    """Who is measured next: each once per repeat, in an order that is dealt anew for each, alike in every run."""
+    dealt = Random(repeats)  # noqa: S311 - an order, not a secret
+    for _ in range(repeats):
+        yield from dealt.sample(arms, len(arms))
 
 
 def percentile(values: Sequence[int], share: float) -> float:
@@ -98,9 +100,9 @@ def percentile(values: Sequence[int], share: float) -> float:
 
 def _latency(case: Case, pairs: dict[str, Pair], missing: Missing, plan: Plan, pace: Pace) -> list[Row]:
     seconds = plan.offers_s[case.per_s]
-    pace.step(f"One-way latency, {case.name}", len(ARMS) * plan.repeats * (seconds + EXTRA_S))
+    pace.step(f"One-way latency, {case.name}", len(ARMS) * plan.latency_repeats * (seconds + EXTRA_S))
     values: dict[str, dict[str, list[float]]] = {metric: defaultdict(list) for metric in _SHARES}
-    for arm in turns(list(pairs), plan.repeats):
+    for arm in turns(list(pairs), plan.latency_repeats):
         late_ns = pairs[arm].latencies_ns(case.bytes, case.per_s, round(seconds * case.per_s))
         for metric, share in _SHARES.items():
             values[metric][arm].append(percentile(late_ns, share) * _US_PER_NS)

@@ -150,12 +150,11 @@ def _offered(contest: Contest, plan: Plan, pace: Pace, found: Found, only: str |
     pace.step("Starting Tailrace and Bytewax with due times", 3 * times.OPEN_S)
     ours = {waiting: _timed(contest, waiting) for waiting in WAITINGS}
     tracked, peers = ours[DEFAULT_WAITING], contest.peers(timed=True)
-    best: dict[int, Arm] = {}
     arms: dict[int, dict[str, Arm]] = {}
     for rate in rates:
         arms[rate] = {TRACKED: _best_at(rate, "Tailrace", list(ours.values()), plan, pace, found)}
         if peers:
-            best[rate] = arms[rate][PEER] = _best_at(rate, "Bytewax", peers, plan, pace, found)
+            arms[rate][PEER] = _best_at(rate, "Bytewax", peers, plan, pace, found)
     for repeat in range(plan.repeats):
         for rate in rates:
             for name in arms[rate] if repeat % 2 == 0 else reversed(arms[rate]):
@@ -170,7 +169,8 @@ def _offered(contest: Contest, plan: Plan, pace: Pace, found: Found, only: str |
     if sustain:
         found.sustained[TRACKED] = _sustained(tracked, pace)
         if peers:
-            found.sustained[PEER] = max(_sustained(arm, pace) for arm in set(best.values()) or peers[:1])
+            best = {of_rate[PEER] for of_rate in arms.values()} or peers[:1]
+            found.sustained[PEER] = max(_sustained(arm, pace) for arm in best)
 
 
 def _timed(contest: Contest, waiting: str) -> EngineArm:

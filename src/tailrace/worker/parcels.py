@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .post import PostOffice
 
 #: Bytes of a parcel per frame, and frames per round: what else the worker has to send gets in between.
-PART_BYTES = 128 * 1024
+_PART_BYTES = 128 * 1024
 _PARTS_PER_ROUND = 8
 #: In front of each part: epoch, number of the part, whether it is the last.
 _PART_HEAD = struct.Struct("<II?")
@@ -27,7 +27,7 @@ class Outgoing:
     """One parcel on its way out; true while parts of it are still here."""
 
     def __init__(self, data: bytes) -> None:
-        self._parts = deque(data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
+        self._parts = deque(data[at : at + _PART_BYTES] for at in range(0, len(data), _PART_BYTES))
         self._sent = 0
 
     def __bool__(self) -> bool:

@@ -67,7 +67,7 @@ NOTES = [
         "Service times are timed waits of 1 ms on average; each worker stalls for 20 to 100 ms every 5 s on average, "
         "every 10 s in pageload and every 12 s in processing, whose roots pass more operators: about 3 % meet a stall."
     ),
-    "Windows of the arms that are compared meet the same stalls, one in each second (two in pageload and processing).",
+    "Windows of the arms that are compared meet the same stalls, one in each second, or in two where stalls are rarer.",
     "120 roots/s per source task (60 in pageload, processing and step) instead of the paper's 240.",
 ]
 #: A stall of one worker meets a few roots of each source task: more need not be saved up for it.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WORKERS = 5
 OPEN_S = 2.5
 #: After a switch, until reports hold nothing of the arm before.
-SETTLE_S = 1.2
+_SETTLE_S = 1.2
 #: After a slow worker has recovered, until its share is looked at.
 RECOVERY_S = 5.0
 _MS_PER_NS = 1e-6
@@ -54,11 +54,18 @@ class Times:
     warm_s: float
     window_s: float
     windows: int
+    #: Between two windows of one query that is switched: until queues hold nothing of the arm before.
+    settle_s: float = _SETTLE_S
 
     @property
     def arm_s(self) -> float:
         """One arm of one repeat, with its opening."""
         return OPEN_S + self.warm_s + self.windows * self.window_s
+
+    @property
+    def turn_s(self) -> float:
+        """One window of an arm that is switched to."""
+        return self.settle_s + self.window_s
 
 
 @dataclass(frozen=True)
@@ -212,9 +219,9 @@ def run_switched(
                 case.midway(knobs)
             for round_ in range(times.windows):
                 for name in list(arms)[:: 1 if round_ % 2 == 0 else -1]:
-                    pace.step(f"{case.name}, window {round_ + 1} of {times.windows}: {name}", times.window_s + SETTLE_S)
+                    pace.step(f"{case.name}, window {round_ + 1} of {times.windows}: {name}", times.turn_s)
                     query.switch(**arms[name])
-                    time.sleep(SETTLE_S)
+                    time.sleep(times.settle_s)
                     _disturb_anew(case, knobs, round_)
                     _watch(query, times.window_s, found[name])
         finally:

@@ -41,12 +41,12 @@ _RAISES, _PER_S_MAX = 5, 20_000.0
 
 @dataclass
 class Measured:
-    """What one arm gave: per round the mean times, and in the end its progress."""
+    """What one arm gave at a rate: per round the mean times, and in the end its progress."""
 
+    per_s: float
     complete_ms: list[float] = field(default_factory=list)
     sink_ms: list[float] = field(default_factory=list)
     progress: Mapping[str, Any] = field(default_factory=dict)
-    per_s: float = 0.0
 
 
 class PlacedArm:
@@ -54,7 +54,6 @@ class PlacedArm:
 
     def __init__(self, case: Case, spec: ArmSpec, values: list[str], path: Path) -> None:
         self._case = case
-        self.per_s = case.per_s
         self._panel = Panel(f"{path}.panel", create=True)
         self._clockings = Clockings(f"{path}.times", create=True)
         flow = case.draw(self._panel.path, values, f"{path}.times")
@@ -62,13 +61,13 @@ class PlacedArm:
         self._sources = next(each.tasks for each in flow.operators.values() if each.kind == "source") or 1
         host = ProcessHost(case.workers, hosts=case.hosts, link_delay_ms=LINK_DELAY_MS)
         self._query = Query(flow, host, spec.policy, spec.settings).start()
-        self.measured = Measured()
+        self.measured = Measured(per_s=case.per_s)
 
     def offer(self, seconds: float, *, counts: bool = True) -> float:
         """Offer its rate for a time, wait for the last tuple and note the mean times; gives how busy that was."""
         before, clocked = inside.latency_so_far(self._query), self._clockings.read()
         load = MachineLoad()
-        self._panel.go(self.per_s, seconds)
+        self._panel.go(self.measured.per_s, seconds)
         time.sleep(seconds + LEAD_NS / 1e9)
         busy, now = load.since_last(), self._all_in()
         if counts:
@@ -80,9 +79,9 @@ class PlacedArm:
 
     def raise_rate(self, seconds: float) -> float:
         """Offer more and more until the machine is half busy; gives the rate that makes it so."""
-        while self.offer(seconds, counts=False) < BUSY_SHARE and self.per_s < _PER_S_MAX:
-            self.per_s *= RAISED_BY
-        return self.per_s
+        while self.offer(seconds, counts=False) < BUSY_SHARE and self.measured.per_s < _PER_S_MAX:
+            self.measured.per_s *= RAISED_BY
+        return self.measured.per_s
 
     def _all_in(self) -> Histogram:
         def done() -> bool:
@@ -126,7 +125,7 @@ def run_case(case: Case, times: Times, pace: Pace) -> dict[str, Measured]:
             if case.until_busy and not number:
                 pace.step(f"{case.name}: raising the rate", _RAISES * (times.warm_s + 0.6))
                 per_s = arm.raise_rate(times.warm_s)
-            arm.per_s = arm.measured.per_s = per_s
+            arm.measured.per_s = per_s
             arm.offer(times.warm_s, counts=False)
         for turn in range(times.rounds):
             pace.step(f"{case.name}: round {turn + 1} of {times.rounds}", len(arms) * (times.offer_s + 0.6))

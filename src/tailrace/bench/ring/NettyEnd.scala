@@ -15,6 +15,10 @@ import java.nio.file.{Files, Path, StandardCopyOption}
 import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
 
 object NettyEnd {
+  /** Answers go out here alone; whatever a library prints, from its very first class on, goes to the log. */
+  private val answers = System.out
+  System.setOut(System.err)
+
   private val FrameBytesMax = 1 << 24
   private val ReadBytesMax = 1 << 20
   private val LeadNs = 20000000L
@@ -26,9 +30,6 @@ object NettyEnd {
 
   private def number(line: String, key: String): Double =
     ("\"" + key + "\": *([0-9.eE+-]+)").r.findFirstMatchIn(line).map(_.group(1).toDouble).getOrElse(0.0)
-
-  /** Answers go out here alone; whatever a library prints goes to the log. */
-  private val answers = System.out
 
   private def say(text: String): Unit = { answers.println(text); answers.flush() }
 
@@ -108,9 +109,16 @@ object NettyEnd {
       .connect("127.0.0.1", Files.readString(Path.of(address)).toInt).sync().channel
   }
 
+  /** The bytes between head and number, kept by size: Netty reports a buffer that is dropped without its release. */
+  private val fillings = scala.collection.mutable.Map.empty[Int, ByteBuf]
+
+  private def fillingOf(size: Int): ByteBuf = fillings.synchronized {
+    fillings.getOrElseUpdate(size, Unpooled.unreleasableBuffer(Unpooled.directBuffer(size).writeZero(size)))
+  }
+
   /** Writes messages of one size: small ones into one buffer, large ones as head, shared filling and number. */
   private final class Writer(channel: Channel, size: Int) {
-    private val filling = Unpooled.unreleasableBuffer(Unpooled.directBuffer(size).writeZero(size))
+    private val filling = fillingOf(size)
     private val allocator = PooledByteBufAllocator.DEFAULT
 
     def write(due: Long, number: Long): Unit = {
@@ -184,7 +192,6 @@ object NettyEnd {
   }
 
   def main(words: Array[String]): Unit = {
-    System.setOut(System.err)
     val address = words(1)
     val receiver = if (words(0) == "receive") listen(address) else null
     val channel = if (words(0) == "send") connect(address) else null

@@ -28,7 +28,10 @@ def netty_command(role: str, address: str) -> list[str]:
     classes = f"{build()}{os.pathsep}{_JARS}/*"
     # Netty reaches for direct buffers by itself where the runtime allows it.
     opened = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true"]
-    return [_java(), "-XX:+UseSerialGC", "-Xms256m", "-Xmx512m", *opened, "-cp", classes, "NettyEnd", role, address]
+    # What the machine itself has to say must not come between the answers.
+    quiet = ["-XX:+DisplayVMOutputToStderr", "-Xlog:all=warning:stderr"]
+    sized = ["-XX:+UseSerialGC", "-Xms256m", "-Xmx512m"]
+    return [_java(), *sized, *quiet, *opened, "-cp", classes, "NettyEnd", role, address]
 
 
 def netty_version() -> str:

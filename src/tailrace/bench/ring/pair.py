@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NETTY = "netty"
 _ANSWER_S = 30.0
+#: Of an answer that makes no sense, what is shown.
+_SHOWN_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,19 @@ class Pair:
         stream = self._ends[role].stdout
         if stream is not None and select.select([stream], [], [], _ANSWER_S)[0]:
             line = stream.readline()
-            found: dict[str, Any] = json.loads(line) if line else {"error": self._last_words()}
+            found = self._read(line) if line else {"error": self._last_words()}
             if "error" not in found:
                 return found
             raise ArmError(f"The {role} end of {self.kind} failed: {found['error']}.", "This is a defect.")
         raise ArmError(f"The {role} end of {self.kind} gave no answer in {_ANSWER_S:.0f} s.", self._last_words())
+
+    def _read(self, line: str) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads(line)
+        except ValueError:
+            shown = f"{line[:_SHOWN_CHARS]!r} ({len(line):,} characters)"
+            return {"error": f"it said {shown}, and last of all {self._last_words()!r}"}
+        return found
 
     def _last_words(self) -> str:
         text = self._log.read_text(encoding="utf-8", errors="replace").strip()

@@ -92,10 +92,11 @@ def start(
     """Run a topology on Spark and return once all workers are open.
 
     Without a session the active one is used, or an embedded ``local-cluster`` is started and ended with the query.
-    ``workers`` is how many of the application's task slots are taken, one per core if not given.
+    ``workers`` is how many of the application's task slots are taken, one per core if not given. Without a policy,
+    routing, inboxes and replays are chosen while the query runs (``Policy.auto()``).
     """
     flow.validate()
-    policy, settings = policy or Policy(), settings or Settings()
+    policy, settings = policy or Policy.auto(), settings or Settings()
     from .spark.host import SparkHost  # noqa: PLC0415 - only here, so that drawing a topology needs no Spark
     from .spark.refreshing import Refresher, lookups_of  # noqa: PLC0415
     from .spark.session import check_java, default_workers, embedded, end_embedded  # noqa: PLC0415

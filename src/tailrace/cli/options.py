@@ -16,8 +16,8 @@ _DECIMAL = re.compile(r"[0-9]{1,18}\.[0-9]{1,18}")
 
 
 def policy_from(texts: Sequence[str]) -> Policy:
-    """Make a policy from texts such as ``placement=metis``."""
-    return from_mapping(Policy, dict(_pair(text, "--policy", "replay=fixed:10s") for text in texts))
+    """Make a policy from texts such as ``placement=metis``; what they leave open is as ``tr.start`` has it."""
+    return Policy.auto(**dict(_pair(text, "--policy", "replay=fixed:10s") for text in texts))
 
 
 def settings_from(texts: Sequence[str]) -> Settings:

@@ -10,12 +10,12 @@ timeout        moderate or low load of queues and of the system               ne
 
 The paper advises one technique at a time: its balancing takes minutes and its replays add to the load that balancing
 goes by. Ours goes by what is pending, so where there is room for replays it takes balancing as well: what is not yet
-sent goes around a worker that stalls, what is there already is sent again. Under load it is one technique,
-heterogeneity first, because a shared queue or a replay cannot mend it. Speeds and use are measured by work per tuple
-and by busy time, which the remedies leave as they are; latencies and queue lengths would fall with the remedy and
-switch it off again. A condition must hold for three snapshots, has a band of 10 % around its threshold, and a choice
-stands for ten at least. Called by the coordinator once a snapshot; pure. When it loses: conditions that change faster
-than every few seconds.
+sent goes around a worker that stalls, what is there already is sent again. Not where tasks are used less than a tenth:
+nothing is pending there that it could go by. Under load it is one technique, heterogeneity first, because a shared
+queue or a replay cannot mend it. Speeds and use are measured by work per tuple and by busy time, which the remedies
+leave as they are; latencies and queue lengths would fall with the remedy and switch it off again. A condition must hold
+for three snapshots, has a band of 10 % around its threshold, and a choice stands for ten at least. Called by the
+coordinator once a snapshot; pure. When it loses: conditions that change faster than every few seconds.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class Conditions:
     heterogeneity: float
     #: Of the operators that may share a queue, the busiest one's mean use.
     queue_use: float
+    #: Of all operators, the busiest one's mean use.
+    use: float
     #: The busiest node's.
     cpu: float
     #: Whether some worker has two tasks of an operator that may share.
@@ -101,6 +103,8 @@ class AutoSettings:
     tuples_min: int = 60
     #: Below this work per tuple a choice made for each tuple costs more than it can mend.
     service_min_us: float = 100.0
+    #: Below this use a sender hardly ever has a tuple pending when it has the next: it would choose by nothing.
+    use_min: float = 0.1
 
 
 @dataclass
@@ -165,9 +169,15 @@ class AutoPolicy:
             if shareable.get(task.operator, False):
                 seats[task.operator, task.worker] = seats.get((task.operator, task.worker), 0) + 1
         ratios = [max(each) / min(each) for each in self._services_us().values() if min(each) > 0]
-        use = max((statistics.fmean(uses[operator]) for operator in uses if shareable.get(operator)), default=0.0)
-        work_us = max(map(_mean, work.values()), default=0.0)
-        return Conditions(max(ratios, default=1.0), use, cpu, any(count > 1 for count in seats.values()), work_us)
+        means = {operator: statistics.fmean(each) for operator, each in uses.items()}
+        return Conditions(
+            heterogeneity=max(ratios, default=1.0),
+            queue_use=max((mean for operator, mean in means.items() if shareable.get(operator)), default=0.0),
+            use=max(means.values(), default=0.0),
+            cpu=cpu,
+            siblings=any(count > 1 for count in seats.values()),
+            work_us=max(map(_mean, work.values()), default=0.0),
+        )
 
     def _measure(self, task: TaskLoad) -> None:
         if task.service_us is None:
@@ -196,7 +206,9 @@ class AutoPolicy:
         )
         busy = self._reaches(found.queue_use, self.settings.queue_use, SHARED_QUEUE)
         calm = not busy and found.cpu < self.settings.cpu * (1 + self.settings.band * self._is_on(TIMEOUT, BOTH))
-        worth = self._reaches(found.work_us, self.settings.service_min_us, BOTH)
+        worth = self._reaches(found.work_us, self.settings.service_min_us, BOTH) and self._reaches(
+            found.use, self.settings.use_min, BOTH
+        )
         if calm and BOTH in self.techniques and (uneven or worth):
             why = differ if uneven else f"{found.work_us:,.0f} us of work per tuple: worth choosing its task."
             return BOTH, f"{load}: room for a few replays. {why}"

@@ -28,6 +28,15 @@ def test_low_load_asks_for_the_timeout_and_for_balancing_where_a_tuple_is_worth_
     assert auto.choice.policies == {"inbox": "per_task", "routing": "even", "replay": "adaptive"}
 
 
+def test_where_tasks_hardly_ever_have_a_tuple_there_is_nothing_to_choose_by():
+    auto = AutoPolicy()
+    assert watch(auto, snapshot(busy=0.06), 20) == "timeout"
+    assert watch(auto, snapshot(busy=0.12, operator="count"), 20) == "balancing+timeout"
+    assert watch(auto, snapshot(busy=0.095), 20) == "balancing+timeout"  # within the band
+    assert watch(auto, snapshot(busy=0.08), 20) == "timeout"
+    assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 2000), busy=0.06), 20) == "balancing+timeout"
+
+
 def test_the_work_of_a_tuple_is_that_of_the_operators_longest_by_all_its_tuples():
     auto = AutoPolicy()
     tasks = [TaskLoad("bolt", 0, 900.0, 0.2, 1), TaskLoad("bolt", 1, 10.0, 0.2, 99), TaskLoad("b", 0, 60.0, 0.2, 9)]

@@ -51,7 +51,7 @@ class Conditions:
     heterogeneity: float
     #: Of the operators that may share a queue, the busiest one's mean use.
     queue_use: float
-    #: Of all operators, the busiest one's mean use.
+    #: Of all operators, the busiest one's mean use; the median of the last snapshots, since a stall is busy time too.
     use: float
     #: The busiest node's.
     cpu: float
@@ -133,6 +133,7 @@ class AutoPolicy:
     choice: Choice = field(default_factory=Choice)
     switches: int = 0
     _speeds: dict[tuple[str, int], _Speed] = field(default_factory=dict)
+    _uses: list[float] = field(default_factory=list)
     _wanted: str = "none"
     _seen: int = 0
     _since: int = 0
@@ -170,10 +171,11 @@ class AutoPolicy:
                 seats[task.operator, task.worker] = seats.get((task.operator, task.worker), 0) + 1
         ratios = [max(each) / min(each) for each in self._services_us().values() if min(each) > 0]
         means = {operator: statistics.fmean(each) for operator, each in uses.items()}
+        self._uses = [*self._uses, max(means.values(), default=0.0)][-self.settings.dwell :]
         return Conditions(
             heterogeneity=max(ratios, default=1.0),
             queue_use=max((mean for operator, mean in means.items() if shareable.get(operator)), default=0.0),
-            use=max(means.values(), default=0.0),
+            use=statistics.median(self._uses),
             cpu=cpu,
             siblings=any(count > 1 for count in seats.values()),
             work_us=max(map(_mean, work.values()), default=0.0),

@@ -37,6 +37,13 @@ def test_where_tasks_hardly_ever_have_a_tuple_there_is_nothing_to_choose_by():
     assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 2000), busy=0.06), 20) == "balancing+timeout"
 
 
+def test_stalls_are_busy_time_and_do_not_make_tasks_seem_used():
+    auto = AutoPolicy()
+    for at in range(200):
+        auto.observe(snapshot(busy=0.15 if at % 10 > 5 else 0.07), 0.2, SHAREABLE)
+    assert (auto.choice.technique, auto.switches) == ("timeout", 1)
+
+
 def test_the_work_of_a_tuple_is_that_of_the_operators_longest_by_all_its_tuples():
     auto = AutoPolicy()
     tasks = [TaskLoad("bolt", 0, 900.0, 0.2, 1), TaskLoad("bolt", 1, 10.0, 0.2, 99), TaskLoad("b", 0, 60.0, 0.2, 9)]

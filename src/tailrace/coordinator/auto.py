@@ -105,6 +105,8 @@ class AutoSettings:
     service_min_us: float = 100.0
     #: Below this use a sender hardly ever has a tuple pending when it has the next: it would choose by nothing.
     use_min: float = 0.1
+    #: What ``heterogeneity`` must be there: no queue grows at a task that is a little slower.
+    heterogeneity_unused: float = 2.0
 
 
 @dataclass
@@ -200,17 +202,17 @@ class AutoPolicy:
 
     def _by_table_4(self, found: Conditions) -> tuple[str, str]:
         load = f"Queues are used {found.queue_use:.0%}, CPU {found.cpu:.0%}"
+        used = self._reaches(found.use, self.settings.use_min, BOTH)
         # No band while both are on: they may be for other reasons, and equal workers often seem to differ by a fifth.
-        uneven = self._reaches(found.heterogeneity, self.settings.heterogeneity, BALANCING)
+        differing = self.settings.heterogeneity if used else self.settings.heterogeneity_unused
+        uneven = self._reaches(found.heterogeneity, differing, BALANCING)
         differ = (
             f"Tasks of one operator differ {found.heterogeneity:.1f}x in work per tuple "
-            f"(from {self.settings.heterogeneity}x on: balancing)."
+            f"(from {differing}x on: balancing)."
         )
         busy = self._reaches(found.queue_use, self.settings.queue_use, SHARED_QUEUE)
         calm = not busy and found.cpu < self.settings.cpu * (1 + self.settings.band * self._is_on(TIMEOUT, BOTH))
-        worth = self._reaches(found.work_us, self.settings.service_min_us, BOTH) and self._reaches(
-            found.use, self.settings.use_min, BOTH
-        )
+        worth = used and self._reaches(found.work_us, self.settings.service_min_us, BOTH)
         if calm and BOTH in self.techniques and (uneven or worth):
             why = differ if uneven else f"{found.work_us:,.0f} us of work per tuple: worth choosing its task."
             return BOTH, f"{load}: room for a few replays. {why}"

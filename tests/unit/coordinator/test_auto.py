@@ -34,7 +34,8 @@ def test_where_tasks_hardly_ever_have_a_tuple_there_is_nothing_to_choose_by():
     assert watch(auto, snapshot(busy=0.12, operator="count"), 20) == "balancing+timeout"
     assert watch(auto, snapshot(busy=0.095), 20) == "balancing+timeout"  # within the band
     assert watch(auto, snapshot(busy=0.08), 20) == "timeout"
-    assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 2000), busy=0.06), 20) == "balancing+timeout"
+    assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 1500), busy=0.06), 20) == "timeout"
+    assert watch(auto, snapshot(services_us=(1000, 1000, 1000, 2100), busy=0.06), 20) == "balancing+timeout"
 
 
 def test_stalls_are_busy_time_and_do_not_make_tasks_seem_used():

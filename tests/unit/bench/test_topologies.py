@@ -71,7 +71,7 @@ def progress_of(tuples, crossing, size=10):
 
 def test_the_bar_is_on_the_better_paper_policy_and_bytes_are_held_against_the_prediction():
     arms = {PLAIN: 2.0, LOCAL: 1.5, STROMAX: 1.2, TURBOSTREAM: 1.4}
-    measured = {name: Measured([ms] * 5, [], progress_of(100, 75)) for name, ms in arms.items()}
+    measured = {name: Measured(200.0, [ms] * 5, [], progress_of(100, 75)) for name, ms in arms.items()}
     measured[STROMAX].progress = progress_of(100, 25)
     measured[TURBOSTREAM].progress["traffic"][0]["bytes"]["interNode"] = 900
     rows = time_rows(CASES["LP"], measured)
@@ -85,10 +85,10 @@ def test_the_bar_is_on_the_better_paper_policy_and_bytes_are_held_against_the_pr
 
 
 def test_a_rate_is_raised_until_the_machine_is_half_busy(monkeypatch):
-    monkeypatch.setattr(PlacedArm, "offer", lambda self, _seconds, *, counts: self.per_s / 1000 + counts)
+    monkeypatch.setattr(PlacedArm, "offer", lambda self, _seconds, *, counts: self.measured.per_s / 1000 + counts)
     arm = PlacedArm.__new__(PlacedArm)
-    arm.per_s = 200.0
-    assert arm.raise_rate(1.0) == arm.per_s == 675.0
+    arm.measured = Measured(per_s=200.0)
+    assert arm.raise_rate(1.0) == arm.measured.per_s == 675.0
 
 
 def test_clockings_add_up_over_tasks(tmp_path):

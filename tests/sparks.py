@@ -6,6 +6,7 @@ Everything stays on loopback. Tests ask for it by ``session(master, **config)``;
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -15,6 +16,9 @@ from tailrace.spark.session import LIGHT, end_embedded, end_jvm, spark_session
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+# Where a batch is interrupted by a stop, Py4J logs Java's stack, and the log of a test that fails would end with that.
+logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 LOCAL_CLUSTER = "local-cluster[2,2,1024]"
 CONFIG = {

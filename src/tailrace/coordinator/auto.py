@@ -10,12 +10,13 @@ timeout        moderate or low load of queues and of the system               ne
 
 The paper advises one technique at a time: its balancing takes minutes and its replays add to the load that balancing
 goes by. Ours goes by what is pending, so where there is room for replays it takes balancing as well: what is not yet
-sent goes around a worker that stalls, what is there already is sent again. Not where tasks are used less than a tenth:
-nothing is pending there that it could go by. Under load it is one technique, heterogeneity first, because a shared
-queue or a replay cannot mend it. Speeds and use are measured by work per tuple and by busy time, which the remedies
-leave as they are; latencies and queue lengths would fall with the remedy and switch it off again. A condition must hold
-for three snapshots, has a band of 10 % around its threshold, and a choice stands for ten at least. Called by the
-coordinator once a snapshot; pure. When it loses: conditions that change faster than every few seconds.
+sent goes around a worker that stalls, what is there already is sent again. Not where tasks are used less than a tenth,
+unless they differ twofold: nothing is pending there that it could go by. Under load it is one technique, heterogeneity
+first, because a shared queue or a replay cannot mend it. Speeds and use are measured by work per tuple and by busy
+time, which the remedies leave as they are; latencies and queue lengths would fall with the remedy and switch it off
+again. A condition must hold for three snapshots, has a band of 10 % around its threshold, and a choice stands for ten
+at least. Called by the coordinator once a snapshot; pure. When it loses: conditions that change faster than every few
+seconds.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ BENCH  ?= wordcount
 BIN   := .venv/bin
 STAMP := .venv/.tailrace-set-up
 # What an installation is made from: a change of any of these repeats it.
-MADE_FROM := pyproject.toml setup.py $(wildcard native/*.c native/*.h)
+MADE_FROM := pyproject.toml setup.py native/compiled.txt $(wildcard native/*.c native/*.h) $(shell grep -v '^\#' native/compiled.txt)
 
 # A stamp written for another folder belongs to a copied tree, whose environment still points at the original.
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
@@ -14,7 +14,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test lint bench bench-check stress clean java moved
+.PHONY: help setup plain demo test lint bench bench-check stress clean java moved
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ help: ## list these targets
 setup: $(STAMP) ## virtual environment in .venv, dependencies, native build
 	@.ci/machine ring $(BIN)/python
 	@.ci/machine java
+
+plain: ## take the compiled modules away: changes of their sources count at once, and everything is slower
+	find src -name '*.so' ! -name '_*' -delete
 
 demo: java $(STAMP) ## word count on an embedded Spark with a slow worker, baselines and auto, about 40 s
 	$(BIN)/tailrace demo

@@ -22,6 +22,19 @@ RUN_TAG = f"TAILRACE_TEST_RUN={os.getpid()}-{time.time_ns()}".encode()
 os.environ["TAILRACE_TEST_RUN"] = RUN_TAG.decode().partition("=")[2]
 
 
+COMPILED = Path(__file__).parent.parent / "native" / "compiled.txt"
+
+
+def pytest_configure():
+    """Refuse to test modules that were compiled from other sources than those in the tree."""
+    lines = COMPILED.read_text(encoding="utf-8").splitlines()
+    sources = [COMPILED.parent.parent / line for line in lines if line and not line.startswith("#")]
+    for source in sources:
+        for built in source.parent.glob(f"{source.stem}.*.so"):
+            if built.stat().st_mtime < source.stat().st_mtime:
+                pytest.exit(f"{source.name} is newer than what was compiled from it: `make setup`, or `make plain`", 3)
+
+
 def _shared_files() -> set[str]:
     if not SHARED_MEMORY.is_dir():
         return set()

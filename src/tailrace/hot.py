@@ -8,8 +8,10 @@ plain lists, dicts and arrays only.
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import batch as _batch
 from .batch import HEAD_PLACES, OFFSET_BITS, OFFSET_MAX, mix, numbers, root_id, root_lineage
 
 if TYPE_CHECKING:
@@ -229,3 +231,6 @@ except ImportError:
     file_bundles, file_values = file_bundles_py, file_values_py
 else:
     NATIVE = True
+
+#: Whether the modules of native/compiled.txt were compiled; else they run as the Python that they are.
+COMPILED = Path(_batch.__file__).suffix != ".py"

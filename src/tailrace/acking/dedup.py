@@ -39,6 +39,13 @@ class _Generation:
         self._columns: list[array[int]] = []
         self._seen: set[int] = set()
 
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Travel with the task; a compiled class does not do so by itself."""
+        return self.size, self.newest, self.outputs, self._columns, self._seen
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.size, self.newest, self.outputs, self._columns, self._seen = state
+
     @property
     def empty(self) -> bool:
         """Whether nothing was let through or remembered in it yet."""
@@ -74,6 +81,13 @@ class Guard:
         self.floors: dict[int, tuple[int, int]] = {}
         #: The generations in which a replay came; without one, a first incarnation cannot be a duplicate.
         self._replayed: list[_Generation] = []
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Travel with the task."""
+        return self.dropped, self._generations, self._marks, self.floors, self._replayed
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.dropped, self._generations, self._marks, self.floors, self._replayed = state
 
     def __len__(self) -> int:
         return sum(generation.size for generation in self._generations)

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from tailrace.hot import COMPILED
 from tailrace.transport.ring import AVAILABLE, WHY_NOT
 from tailrace.version import __version__
 
@@ -38,6 +39,7 @@ def doctor() -> list[Finding]:
         Finding("pyspark", metadata.version("pyspark")),
         java(),
         ring(),
+        workers(),
         shared_memory(),
     ]
 
@@ -75,6 +77,13 @@ def ring() -> Finding:
     if AVAILABLE:
         return Finding("ring", "shared memory between the workers of a node")
     return Finding("ring", f"{WHY_NOT}; the workers of a node talk over Unix sockets, which is slower")
+
+
+def workers() -> Finding:
+    """See whether what runs around a user's function was compiled."""
+    if COMPILED:
+        return Finding("workers", "compiled")
+    return Finding("workers", "plain Python: nothing was compiled here, a record takes up to twice as long")
 
 
 def shared_memory() -> Finding:

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tailrace.hot import COMPILED
 from tailrace.version import __version__
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _PACKAGES = ("pyspark", "msgspec", "cloudpickle")
 
 def versions(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """What was measured, by version."""
-    found = {"tailrace": __version__, "python": sys.version.split()[0]}
+    found = {"tailrace": f"{__version__}, {'compiled' if COMPILED else 'plain'}", "python": sys.version.split()[0]}
     installed = {each.name: each.version for each in metadata.distributions() if each.name in _PACKAGES}
     return found | installed | dict(extra or {})
 

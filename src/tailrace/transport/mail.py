@@ -7,23 +7,18 @@ In one native pass where the values are plain and the extension was built (``nat
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailrace.batch import Batch
 
 from . import codec, wire
 
-if TYPE_CHECKING:
+try:
     from tailrace._hot import open_message, pack_frame
-
-    NATIVE = True
+except ImportError:
+    NATIVE = False
 else:
-    try:
-        from tailrace._hot import open_message, pack_frame
-    except ImportError:
-        NATIVE = False
-    else:
-        NATIVE = sys.byteorder == "little"
+    NATIVE = sys.byteorder == "little"
 
 #: Kind, channel, and what the frame holds: a batch for data, bytes for all else.
 Opened = tuple[int, int, Any]

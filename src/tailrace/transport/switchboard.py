@@ -12,6 +12,8 @@ import socket
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from mypy_extensions import mypyc_attr
+
 from .handshake import DATA, ClientHandshake, HandshakeError, Identity, ServerHandshake
 from .nook import Nook, same_node
 from .ring import Outlet as RingOutlet
@@ -32,7 +34,7 @@ _RECV_RECORDS = 256
 _SELECT_S = 0.005
 _LISTEN_BACKLOG = 128
 _CONTROL = "control"
-_FIRST_KIND = slice(MESSAGE_HEAD_BYTES, MESSAGE_HEAD_BYTES + 1)
+#: The kind of a message's first frame, where the message may wait.
 _CAN_WAIT = bytes((ACKS,))
 
 #: What a peer may do wrong: go away, fail to prove itself, or send what is no message.
@@ -47,6 +49,7 @@ class HasFileno(Protocol):
         ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Switchboard:
     """All data connections of one worker."""
 
@@ -263,7 +266,8 @@ class _Link:
             self._open()
         if self._ring is not None:
             # Acks are framed last: a message that begins with them holds nothing else, and they can wait.
-            return self._ring.send(0, message, can_wait=message[_FIRST_KIND] == _CAN_WAIT)
+            kind = message[MESSAGE_HEAD_BYTES : MESSAGE_HEAD_BYTES + 1]
+            return self._ring.send(0, message, can_wait=kind == _CAN_WAIT)
         if self._connection is None:
             return False
         try:

@@ -51,7 +51,7 @@ class WorkerLoop:
         self._owner = 0
         self._calling: Call | None = None
         self._watch = CallWatch(settings.handoff_ms)
-        self._thread = LoopThread()
+        self._loop_thread = LoopThread()
         self._next_housekeeping_s = 0.0
 
     def run(self) -> None:
@@ -77,7 +77,7 @@ class WorkerLoop:
         if calling is None or not self._watch.stuck(calling):
             return
         with self._lock:
-            if self._calling is not calling:
+            if not self._in(calling):
                 return
             self._calling = None
             if calling.work.task.mode == "inline":  # the values of an awaited operator are still awaited
@@ -86,7 +86,7 @@ class WorkerLoop:
             self._start_loop()
 
     def _serve(self) -> None:
-        self._thread = LoopThread()
+        self._loop_thread = LoopThread()
         sharpen_timers()
         try:
             while not self._brain.stopped and not self._ended.is_set():
@@ -149,16 +149,21 @@ class WorkerLoop:
                 thread = self._threads[task] = TaskThread(self._returns, task.name)
             thread.submit(work)
             return True
-        self._calling = calling = Call(work, self._thread)
+        calling = Call(work, self._loop_thread)
+        self._calling = calling
         run_piece(work)
         with self._lock:
-            if self._calling is calling:
+            if self._in(calling):
                 self._calling = None
                 self._brain.finish(work)
                 return True
         self._returns.put(work)
         self._threads[task].serve()
         return False
+
+    def _in(self, calling: Call) -> bool:
+        """Whether the loop is still in this call; asked here, because another thread may say otherwise meanwhile."""
+        return self._calling is calling
 
     def _housekeeping(self) -> None:
         now_s = time.monotonic()

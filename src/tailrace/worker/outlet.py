@@ -129,20 +129,18 @@ class Given:
 
     __slots__ = ("_lineages", "_outputs")
 
-    def __init__(self, lineages: array[int], outputs: list[Output]) -> None:
+    def __init__(self, lineages: array[int], outputs: list[Any]) -> None:
         self._lineages = lineages
+        #: An ``Output`` each; after a journey, and until they are bound, with the number of the edge in front.
         self._outputs = outputs
 
-    def __getstate__(self) -> tuple[array[int], list[tuple[int, list[Any], Sizes]]]:
+    def __reduce__(self) -> tuple[type[Given], tuple[array[int], list[Any]]]:
         """Travel with the numbers of the edges in place of this worker's ends of them; ``bind`` finds others."""
-        return self._lineages, [(outlet.edge, values, sizes) for outlet, values, sizes in self._outputs]
-
-    def __setstate__(self, state: tuple[array[int], list[Any]]) -> None:
-        self._lineages, self._outputs = state
+        return Given, (self._lineages, [(outlet.edge, values, sizes) for outlet, values, sizes in self._outputs])
 
     def bind(self, outlets: dict[int, Outlet]) -> None:
         """Give on through these, after a journey."""
-        self._outputs = [(outlets[edge], values, sizes) for edge, values, sizes in self._outputs]  # type: ignore[index]
+        self._outputs = [(outlets[edge], values, sizes) for edge, values, sizes in self._outputs]
 
     def index_of(self, lineage: int) -> int:
         """Where a bundle stands in the batch."""

@@ -79,8 +79,6 @@ class Step:
             done = len(into)
             try:
                 self.call(values if not done else values[done:], into)
-                if len(into) < len(values):
-                    raise RuntimeError("the function raised StopIteration")  # noqa: TRY301 - map() swallows it
             except Exception as error:  # noqa: BLE001 - a user's function may raise anything
                 self.failed(len(into), values[len(into)], error)
                 into.append(FAILED)
@@ -141,7 +139,9 @@ class Map(Step):
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Call the function on each value."""
-        into.extend(map(self.spec.fn, values))
+        fn = self.spec.fn
+        for value in values:
+            into.append(fn(value))  # noqa: PERF401 - on an error, ``into`` must end at its value
 
     def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
         """Give the results on; where some failed, their bundles are shorter."""
@@ -157,7 +157,9 @@ class Filter(Map):
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Call the function on each value; that its answer is neither true nor false is a failure too."""
-        into.extend(map(bool, map(self.spec.fn, values)))
+        fn = self.spec.fn
+        for value in values:
+            into.append(bool(fn(value)))  # noqa: PERF401 - on an error, ``into`` must end at its value
 
     def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
         """Keep what passed."""

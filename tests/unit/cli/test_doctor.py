@@ -55,6 +55,14 @@ def test_what_is_missing_is_an_error(fake_java):
     doctor.report([finding for finding in findings if not finding.need])
 
 
+@pytest.mark.parametrize(("compiled", "says"), [(True, "compiled"), (False, "plain Python")])
+def test_whether_workers_are_compiled_is_told_and_is_no_obstacle(monkeypatch, compiled, says):
+    monkeypatch.setattr(doctor, "COMPILED", compiled)
+    found = doctor.workers()
+    assert found.text.startswith(says)
+    assert not found.need
+
+
 def test_a_missing_ring_is_told_and_is_no_obstacle(monkeypatch):
     monkeypatch.setattr(doctor, "AVAILABLE", False)
     monkeypatch.setattr(doctor, "WHY_NOT", "no compiler")

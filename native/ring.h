@@ -127,7 +127,8 @@ _Static_assert(sizeof(struct ring_head) == 32, "two heads share a cache line");
 _Static_assert(offsetof(struct ring_file, peers) == 768, "the diagram above");
 _Static_assert(sizeof(struct ring_file) == 768 + 8 * RING_PEERS, "the diagram above");
 
-/* One process's handle. The fields from `right` on belong to the one thread that consumes through it. */
+/* One process's handle. The fields from `right` on belong to the one thread that consumes through it, `aside_*` to the one
+ * that sends through it. */
 struct ring {
     struct ring_file *file;
     struct ring_head *heads;
@@ -140,6 +141,7 @@ struct ring {
     uint32_t pid;
     _Atomic uint32_t closing;
 
+    int64_t aside_from_us, aside_pause_us; /* until when a woken consumer is not given the core, and how long the next time */
     uint32_t bells_seen;
     bool patient; /* as in the file */
     enum ring_wait_strategy strategy;
@@ -175,7 +177,8 @@ void ring_unmap(struct ring *r);
 
 /* ring_protocol.c: the shared-memory protocol. */
 enum ring_result ring_reserve(struct ring *r, uint32_t units, struct ring_ticket *ticket);
-void ring_publish(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind);
+/* Gives whether a sleeping consumer was woken: then ring_step_aside, which touches nothing shared, lets it run. */
+bool ring_publish(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind);
 /* The same for what can wait: a consumer that said it is patient is left asleep. */
 void ring_publish_calmly(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind);
 void ring_abandon(struct ring *r, const struct ring_ticket *ticket);
@@ -190,7 +193,8 @@ uint64_t ring_frontier(struct ring *r);
 
 /* ring_wait.c: sleeping and waking. */
 int64_t ring_now_us(void);
-void ring_wake_consumers(struct ring *r);
+bool ring_wake_consumers(struct ring *r);
+void ring_step_aside(struct ring *r);
 void ring_wake_producers(struct ring *r, bool now);
 void ring_bell(struct ring *r);
 /* Says that the one consumer need not be woken for what can wait; only where its next wait is short. */

@@ -67,8 +67,11 @@ static PyObject *send_plain(Ring *self, unsigned long target, Py_buffer *payload
     int reserved = reserve(self, ring_units_for((uint64_t)payload->len), timeout_us, &ticket);
     if (reserved == 1) {
         memcpy(ticket.body, payload->buf, (size_t)payload->len);
-        (can_wait ? ring_publish_calmly : ring_publish)(&self->ring, &ticket, (uint32_t)target, (uint32_t)payload->len,
-                                                        RING_PLAIN);
+        if (can_wait) {
+            ring_publish_calmly(&self->ring, &ticket, (uint32_t)target, (uint32_t)payload->len, RING_PLAIN);
+        } else if (ring_publish(&self->ring, &ticket, (uint32_t)target, (uint32_t)payload->len, RING_PLAIN)) {
+            ring_step_aside(&self->ring);
+        }
     }
     return reserved == -1 ? NULL : PyBool_FromLong(reserved);
 }

@@ -109,9 +109,9 @@ static void make_ready(struct ring *r, const struct ring_ticket *ticket, uint32_
     ring_store(&head->control, ring_control(ring_lap_of(r, ticket->seq), RING_READY, r->peer, ticket->end));
 }
 
-void ring_publish(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind) {
+bool ring_publish(struct ring *r, const struct ring_ticket *ticket, uint32_t target, uint32_t length, uint32_t kind) {
     make_ready(r, ticket, target, length, kind);
-    ring_wake_consumers(r);
+    return ring_wake_consumers(r);
 }
 
 /* A consumer that takes its word back does so before it looks for the last time, and then finds the record. */

@@ -19,6 +19,9 @@
 
 #define SLICE_US 20000      /* an idle sleeper looks up this often */
 #define STUCK_SLICE_US 5000 /* the same while a record of the window is unfinished */
+#define ASIDE_US_MAX 300        /* the core was away for a reader's turn, no longer */
+#define ASIDE_PAUSE_US_MIN 10000
+#define ASIDE_PAUSE_US_MAX 10000000
 
 int64_t ring_now_us(void) {
     struct timespec now;
@@ -36,14 +39,36 @@ static int futex_sleep(_Atomic uint32_t *word, uint32_t seen, int64_t sleep_us) 
 
 static void futex_wake_all(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
 
-static void wake(_Atomic uint32_t *flag, _Atomic uint32_t *word) {
-    if (ring_load(flag) != 0 && ring_swap(flag, 0) != 0) {
-        ring_add(word, 1);
-        futex_wake_all(word);
+static bool wake(_Atomic uint32_t *flag, _Atomic uint32_t *word) {
+    if (ring_load(flag) == 0 || ring_swap(flag, 0) == 0) {
+        return false;
     }
+    ring_add(word, 1);
+    futex_wake_all(word);
+    return true;
 }
 
-void ring_wake_consumers(struct ring *r) { wake(&r->file->sleeping, &r->file->wake_seq); }
+bool ring_wake_consumers(struct ring *r) { return wake(&r->file->sleeping, &r->file->wake_seq); }
+
+/* The kernel likes to put the one who is woken on the waker's own core, where it would wait for the waker's next sleep. A
+ * reader's turn is short; where the core was away for longer, others want it too, and it is not offered again for a
+ * while: twice as long each time, half as long whenever it came back soon. */
+void ring_step_aside(struct ring *r) {
+    int64_t begun_us = ring_now_us();
+    if (begun_us < r->aside_from_us) {
+        return;
+    }
+    sched_yield();
+    int64_t now_us = ring_now_us();
+    if (now_us - begun_us <= ASIDE_US_MAX) {
+        r->aside_pause_us /= 2;
+        return;
+    }
+    int64_t pause_us = 2 * r->aside_pause_us;
+    pause_us = pause_us < ASIDE_PAUSE_US_MIN ? ASIDE_PAUSE_US_MIN : pause_us;
+    r->aside_pause_us = pause_us < ASIDE_PAUSE_US_MAX ? pause_us : ASIDE_PAUSE_US_MAX;
+    r->aside_from_us = now_us + r->aside_pause_us;
+}
 
 /* While the consumer is busy, producers are woken only at half-empty: waking them for each freed record would have the two
  * sides trade the processor once per batch. */

@@ -59,7 +59,10 @@ static int reserve(Ring *self, uint32_t units, long long timeout_us, struct ring
     return result == RING_OK;
 }
 
-static PyObject *send_plain(Ring *self, unsigned long target, Py_buffer *payload, long long timeout_us, bool can_wait) {
+/* How a message is published: its reader is woken and, if it slept, given the core; only woken; or, patient, left asleep. */
+enum manner { ASIDE, STAY, CAN_WAIT };
+
+static PyObject *send_plain(Ring *self, unsigned long target, Py_buffer *payload, long long timeout_us, enum manner manner) {
     struct ring_ticket ticket;
     if (!face_is_usable(self) || !is_target(target) || !fits(self, (uint64_t)payload->len, false)) {
         return NULL;
@@ -67,9 +70,10 @@ static PyObject *send_plain(Ring *self, unsigned long target, Py_buffer *payload
     int reserved = reserve(self, ring_units_for((uint64_t)payload->len), timeout_us, &ticket);
     if (reserved == 1) {
         memcpy(ticket.body, payload->buf, (size_t)payload->len);
-        if (can_wait) {
-            ring_publish_calmly(&self->ring, &ticket, (uint32_t)target, (uint32_t)payload->len, RING_PLAIN);
-        } else if (ring_publish(&self->ring, &ticket, (uint32_t)target, (uint32_t)payload->len, RING_PLAIN)) {
+        uint32_t length = (uint32_t)payload->len;
+        if (manner == CAN_WAIT) {
+            ring_publish_calmly(&self->ring, &ticket, (uint32_t)target, length, RING_PLAIN);
+        } else if (ring_publish(&self->ring, &ticket, (uint32_t)target, length, RING_PLAIN) && manner == ASIDE) {
             ring_step_aside(&self->ring);
         }
     }
@@ -86,7 +90,7 @@ PyObject *Ring_try_send(Ring *self, PyObject *const *args, Py_ssize_t count) {
     if (PyErr_Occurred() || PyObject_GetBuffer(args[1], &payload, PyBUF_SIMPLE) == -1) {
         return NULL;
     }
-    PyObject *result = send_plain(self, target, &payload, 0, false);
+    PyObject *result = send_plain(self, target, &payload, 0, ASIDE);
     PyBuffer_Release(&payload);
     return result;
 }
@@ -96,9 +100,11 @@ static PyObject *send_side(Ring *self, unsigned long target, Py_buffer *payload,
 /* Sends a message of any size, the large ones by a side file; no keywords, for the same reason. */
 PyObject *Ring_post(Ring *self, PyObject *const *args, Py_ssize_t count) {
     Py_buffer payload;
-    if (count != 3 && count != 4) {
-        return PyErr_Format(PyExc_TypeError, "post takes target, payload, timeout_us and can_wait, got %zd arguments", count);
+    if (count < 3 || count > 5) {
+        return PyErr_Format(PyExc_TypeError, "post takes target, payload, timeout_us, can_wait and aside, got %zd arguments",
+                            count);
     }
+    enum manner manner = count > 3 && args[3] == Py_True ? CAN_WAIT : count > 4 && args[4] != Py_True ? STAY : ASIDE;
     unsigned long target = PyLong_AsUnsignedLong(args[0]);
     long long timeout_us = PyErr_Occurred() ? 0 : PyLong_AsLongLong(args[2]);
     if (PyErr_Occurred() || !face_is_usable(self) || PyObject_GetBuffer(args[1], &payload, PyBUF_SIMPLE) == -1) {
@@ -106,7 +112,7 @@ PyObject *Ring_post(Ring *self, PyObject *const *args, Py_ssize_t count) {
     }
     bool large = (uint64_t)payload.len > face_message_bytes_max(self);
     PyObject *result = large ? send_side(self, target, &payload, timeout_us)
-                             : send_plain(self, target, &payload, timeout_us, count == 4 && args[3] == Py_True);
+                             : send_plain(self, target, &payload, timeout_us, manner);
     PyBuffer_Release(&payload);
     return result;
 }
@@ -119,7 +125,7 @@ PyObject *Ring_send(Ring *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ky*L:send", names, &target, &payload, &timeout_us)) {
         return NULL;
     }
-    PyObject *result = send_plain(self, target, &payload, timeout_us, false);
+    PyObject *result = send_plain(self, target, &payload, timeout_us, ASIDE);
     PyBuffer_Release(&payload);
     return result;
 }

@@ -152,13 +152,16 @@ class Outlet:
         self.path = path
         self.ring = _attach(path)
 
-    def send(self, target: int, payload: Buffer, timeout_us: int = 0, *, can_wait: bool = False) -> bool:
+    def send(
+        self, target: int, payload: Buffer, timeout_us: int = 0, *, can_wait: bool = False, aside: bool = True
+    ) -> bool:
         """Send one message; False: no room within the timeout, which is back-pressure.
 
-        One that ``can_wait`` does not wake a receiver that said it would look up soon by itself.
+        One that ``can_wait`` does not wake a receiver that said it would look up soon by itself. A receiver that is woken
+        gets the sender's core for a moment (``aside``); a sender with more to send at once keeps it.
         """
         try:
-            return self.ring.post(target, payload, timeout_us, can_wait)
+            return self.ring.post(target, payload, timeout_us, can_wait, aside)
         except OSError as error:  # the file beside the ring that a large message takes
             raise as_segment_error(error, self.path) from error
 

@@ -267,7 +267,8 @@ class _Link:
         if self._ring is not None:
             # Acks are framed last: a message that begins with them holds nothing else, and they can wait.
             kind = message[MESSAGE_HEAD_BYTES : MESSAGE_HEAD_BYTES + 1]
-            return self._ring.send(0, message, can_wait=kind == _CAN_WAIT)
+            # A worker often sends to several and then sleeps: it steps aside for nobody in between.
+            return self._ring.send(0, message, can_wait=kind == _CAN_WAIT, aside=False)
         if self._connection is None:
             return False
         try:

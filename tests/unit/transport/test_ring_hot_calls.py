@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 
 import pytest
 
@@ -186,3 +187,24 @@ def test_a_wrong_post_is_refused(ends):
         outlet.ring.post(0, "text", 0)
     with pytest.raises(ValueError, match="32 bits"):
         outlet.ring.post(1 << 32, b"x", 0)
+    with pytest.raises(TypeError):
+        outlet.ring.post(0, b"x", 0, False, True, None)
+
+
+@pytest.mark.parametrize("manner", [{}, {"aside": False}, {"can_wait": True}, {"can_wait": True, "aside": False}])
+def test_a_sleeper_gets_every_message_in_order_whether_its_waker_steps_aside_or_not(ends, manner):
+    inbox, outlet = ends
+    sent, found = 200, []
+
+    def read():
+        while len(found) < sent:
+            found.extend(payload for _, payload in inbox.receive(1, 5_000_000))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(sent):
+        assert outlet.send(0, number.to_bytes(2, "little"), 1_000_000, **manner)
+        if number % 20 == 0:
+            time.sleep(0.001)  # so that the reader sleeps again
+    reader.join(30)
+    assert found == [number.to_bytes(2, "little") for number in range(sent)]

@@ -52,28 +52,30 @@ class Plan:
     repeats: int = 5
     #: Many short windows rather than a few long ones: a quiet minute of the machine must not fall to one arm.
     latency_repeats: int = 15
+    count_repeats: int = 15
     #: Rate -> seconds for which it is offered, per repeat and arm.
     offers_s: dict[int, float] = field(default_factory=lambda: {100: 1.2, 1000: 0.6, 3000: 0.6})
     flood_s: float = 1.0
     warm_s: float = 1.0
     sweep_s: float = 0.5
     sweep_repeats: int = 5
-    count_offer_s: float = 5.0
-    count_warm_s: float = 1.0
-    count_window_s: float = 4.0
+    count_offer_s: float = 2.0
+    count_warm_s: float = 0.5
+    count_window_s: float = 1.5
     stages_s: float = 4.0
 
 
 FULL = Plan()
 QUICK = Plan(
-    latency_repeats=9,
+    latency_repeats=7,
+    count_repeats=9,
     offers_s={100: 0.3, 1000: 0.15, 3000: 0.12},
     flood_s=0.25,
     warm_s=0.4,
     sweep_s=0.1,
     sweep_repeats=3,
-    count_offer_s=0.8,
-    count_warm_s=0.4,
-    count_window_s=0.8,
+    count_offer_s=0.6,
+    count_warm_s=0.3,
+    count_window_s=0.6,
     stages_s=0.4,
 )

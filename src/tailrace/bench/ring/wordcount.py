@@ -32,7 +32,7 @@ def planned_s(plan: Plan) -> float:
     """About how long it takes."""
     window_s = plan.count_warm_s + plan.count_window_s + times.WINDOW_EXTRA_S
     offer_s = plan.count_offer_s + times.OFFER_EXTRA_S
-    return len(_ARMS) * (times.OPEN_S + plan.repeats * (window_s + offer_s))
+    return len(_ARMS) * (times.OPEN_S + plan.count_repeats * (window_s + offer_s))
 
 
 def rows(plan: Plan, pace: Pace) -> list[Row]:
@@ -45,12 +45,12 @@ def rows(plan: Plan, pace: Pace) -> list[Row]:
         arms = {name: _open(contest, name) for name in _ARMS}
         for arm in arms.values():
             arm.saturate(plan.count_warm_s, plan.count_warm_s)
-        for name in turns(_ARMS, plan.repeats):
+        for name in turns(_ARMS, plan.count_repeats):
             pace.step(f"Word count at {PER_S:,}/s over {name}", plan.count_offer_s + times.OFFER_EXTRA_S)
             histogram = arms[name].offer(PER_S, plan.count_offer_s)
             values["p50_ms"][name].append(histogram.percentile(0.5) * _MS_PER_NS)
             values["p99_ms"][name].append(histogram.percentile(0.99) * _MS_PER_NS)
-        for name in turns(_ARMS, plan.repeats):
+        for name in turns(_ARMS, plan.count_repeats):
             pace.step(f"Word count saturated over {name}", plan.count_warm_s + plan.count_window_s)
             values["sentences_per_s"][name].append(arms[name].saturate(plan.count_warm_s, plan.count_window_s).per_s)
         contest.finish()

@@ -14,8 +14,10 @@ class Plan:
     window_s: float = 6.0
     #: One saturated window of each of a peer's settings, to find its best.
     search_s: float = 2.0
-    #: Long enough that five offers make 20,000 records, which p99.9 needs.
-    offers_s: dict[int, float] = field(default_factory=lambda: {500: 9.0, 2000: 5.0, 10_000: 5.0})
+    #: Many short offers rather than a few long ones: a stall of the machine must not spoil a fifth of them.
+    offer_repeats: int = 13
+    #: Long enough that all offers of a rate make 20,000 records, which p99.9 needs.
+    offers_s: dict[int, float] = field(default_factory=lambda: {500: 3.5, 2000: 2.0, 10_000: 2.0})
     offer_search_s: float = 3.0
     #: Whether the sustainable rate is searched too.
     sustain: bool = True
@@ -24,9 +26,10 @@ class Plan:
 FULL = Plan()
 QUICK = Plan(
     warm_s=0.4,
-    window_s=1.8,
+    window_s=1.6,
     search_s=0.6,
-    offers_s={500: 2.5, 2000: 2.0, 10_000: 1.5},
+    offer_repeats=7,
+    offers_s={500: 1.8, 2000: 1.5, 10_000: 1.0},
     offer_search_s=0.8,
     sustain=False,
 )

@@ -157,8 +157,8 @@ class Outlet:
     ) -> bool:
         """Send one message; False: no room within the timeout, which is back-pressure.
 
-        One that ``can_wait`` does not wake a receiver that said it would look up soon by itself. A receiver that is woken
-        gets the sender's core for a moment (``aside``); a sender with more to send at once keeps it.
+        One that ``can_wait`` does not wake a receiver that said it would look up soon by itself. A receiver that is
+        woken gets the sender's core for a moment (``aside``); a sender with more to send at once keeps it.
         """
         try:
             return self.ring.post(target, payload, timeout_us, can_wait, aside)

@@ -127,8 +127,8 @@ _Static_assert(sizeof(struct ring_head) == 32, "two heads share a cache line");
 _Static_assert(offsetof(struct ring_file, peers) == 768, "the diagram above");
 _Static_assert(sizeof(struct ring_file) == 768 + 8 * RING_PEERS, "the diagram above");
 
-/* One process's handle. The fields from `right` on belong to the one thread that consumes through it, `aside_*` to the one
- * that sends through it. */
+/* One process's handle. The fields from `right` on belong to the one thread that consumes through it, `woke_us` and
+ * `aside_*` to the one that sends through it. */
 struct ring {
     struct ring_file *file;
     struct ring_head *heads;
@@ -141,7 +141,8 @@ struct ring {
     uint32_t pid;
     _Atomic uint32_t closing;
 
-    int64_t aside_from_us, aside_pause_us; /* until when a woken consumer is not given the core, and how long the next time */
+    int64_t woke_us;                       /* when a sleeping consumer was last woken */
+    int64_t aside_from_us, aside_pause_us; /* until when it is not given the core, and how long the next time */
     uint32_t bells_seen;
     bool patient; /* as in the file */
     enum ring_wait_strategy strategy;

@@ -20,8 +20,9 @@
 #define SLICE_US 20000      /* an idle sleeper looks up this often */
 #define STUCK_SLICE_US 5000 /* the same while a record of the window is unfinished */
 #define ASIDE_US_MAX 300        /* the core was away for a reader's turn, no longer */
+#define ASIDE_APART_US 200      /* who wakes its reader more often is in full flow, and keeps the core */
 #define ASIDE_PAUSE_US_MIN 10000
-#define ASIDE_PAUSE_US_MAX 10000000
+#define ASIDE_PAUSE_US_MAX 1000000
 
 int64_t ring_now_us(void) {
     struct timespec now;
@@ -55,7 +56,9 @@ bool ring_wake_consumers(struct ring *r) { return wake(&r->file->sleeping, &r->f
  * while: twice as long each time, half as long whenever it came back soon. */
 void ring_step_aside(struct ring *r) {
     int64_t begun_us = ring_now_us();
-    if (begun_us < r->aside_from_us) {
+    bool in_flow = begun_us - r->woke_us < ASIDE_APART_US;
+    r->woke_us = begun_us;
+    if (in_flow || begun_us < r->aside_from_us) {
         return;
     }
     sched_yield();

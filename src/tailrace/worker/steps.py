@@ -11,6 +11,8 @@ import copy
 from itertools import chain, compress, islice
 from typing import TYPE_CHECKING, Any
 
+from mypy_extensions import mypyc_attr
+
 from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter
 
 from .errors import operator_error, user_stack
@@ -31,6 +33,7 @@ class _Failed:
 FAILED = _Failed()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Step:
     """One operator in one task."""
 
@@ -134,6 +137,7 @@ class Pass(Step):
         self.out(PORT_OUT, values, sizes)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Map(Step):
     """One output per input."""
 

@@ -20,15 +20,13 @@ LEAK_GRACE_S = 5.0
 # Processes that this run starts inherit it; it tells them from those of a second run on the same machine.
 RUN_TAG = f"TAILRACE_TEST_RUN={os.getpid()}-{time.time_ns()}".encode()
 os.environ["TAILRACE_TEST_RUN"] = RUN_TAG.decode().partition("=")[2]
-
-
-COMPILED = Path(__file__).parent.parent / "native" / "compiled.txt"
+ROOT = Path(__file__).parents[1]
 
 
 def pytest_configure():
     """Refuse to test modules that were compiled from other sources than those in the tree."""
-    lines = COMPILED.read_text(encoding="utf-8").splitlines()
-    sources = [COMPILED.parent.parent / line for line in lines if line and not line.startswith("#")]
+    lines = (ROOT / "native" / "compiled.txt").read_text(encoding="utf-8").splitlines()
+    sources = [ROOT / line for line in lines if line and not line.startswith("#")]
     for source in sources:
         for built in source.parent.glob(f"{source.stem}.*.so"):
             if built.stat().st_mtime < source.stat().st_mtime:

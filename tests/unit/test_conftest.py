@@ -19,6 +19,7 @@ def suite(pytester, tmp_path, monkeypatch):
     shared.mkdir()
     source = CONFTEST.read_text(encoding="utf-8")
     source = source.replace('Path("/dev/shm")', f"Path({str(shared)!r})").replace("GRACE_S = 5.0", "GRACE_S = 0.0")
+    source = source.replace("Path(__file__).parents[1]", f"Path({str(CONFTEST.parents[1])!r})")
     pytester.makeconftest(source)
     return pytester, shared
 

@@ -104,7 +104,7 @@ def test_one_in_a_thousand_needs_its_samples():
 
 
 def test_a_full_run_offers_enough_for_one_in_a_thousand():
-    assert all(rate * seconds * FULL.repeats >= P999_SAMPLES_MIN for rate, seconds in FULL.offers_s.items())
+    assert all(rate * seconds * FULL.offer_repeats >= P999_SAMPLES_MIN for rate, seconds in FULL.offers_s.items())
 
 
 def test_a_quick_run_is_planned_below_four_minutes():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from pathlib import Path  # noqa: TC003 - typer reads the annotations when the command is built
 from typing import Annotated
 
@@ -31,8 +32,14 @@ def bench(
     load = machine.sample_load()
     machine.check_quiet(load, force=force)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))  # a polite end still ends what was started
+    stolen_s, began_s = machine.stolen_s(), time.monotonic()
     found = run_bench(name, console, quick=quick, only=only, plots=plots)
-    notes = [*found.notes, *(["A quick run: short windows, for a look and not for quoting."] if quick else [])]
+    stolen = (machine.stolen_s() - stolen_s) / (time.monotonic() - began_s)
+    notes = [
+        *found.notes,
+        f"Meanwhile the host took {stolen:.1%} of a core from this machine.",
+        *(["A quick run: short windows, for a look and not for quoting."] if quick else []),
+    ]
     report.show(console, name, found.rows, notes)
     if json_file is not None:
         report.write_json(json_file, report.document(name, found.rows, load, found.versions))

@@ -1,7 +1,7 @@
 """``wordcount`` and ``exclaim``: Tailrace beside the bare loop and Bytewax, saturated and at given rates.
 
 All arms are up at once and take turns, so that a repeat of one lies seconds from the repeat of another that it is
-paired with; every other repeat runs in the opposite order.
+paired with.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import plan as times
+from . import rounds
 from .arms.engine import SETTINGS, TASKS, WORKERS, EngineArm
 from .contest import BARE, PROCESSES, TRACKED, UNTRACKED, Contest
 from .inside import crossing_share
 from .sustain import sustainable_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tailrace.metrics.histogram import Histogram
 
@@ -48,6 +49,14 @@ class Found:
     peer_missing: str = ""
     peer_version: str = ""
     notes: list[str] = field(default_factory=list)
+
+
+class Offered(NamedTuple):
+    """What one arm did with the records it was offered."""
+
+    latencies: Histogram
+    cores_used: float
+    complete: Histogram | None
 
 
 def wanted(only: str | None, case: str) -> bool:
@@ -112,11 +121,12 @@ def _saturated(contest: Contest, tracked: EngineArm, plan: Plan, pace: Pace, fou
     arms |= {name: arm for name, arm in peers.items() if arm is not None}
     for arm in arms.values():
         arm.saturate(plan.warm_s, plan.warm_s)
-    for repeat in range(plan.repeats):
-        for name in arms if repeat % 2 == 0 else reversed(arms):
-            seconds = plan.warm_s + plan.window_s + times.WINDOW_EXTRA_S
-            pace.step(f"Saturated, repeat {repeat + 1} of {plan.repeats}: {arms[name].name}", seconds)
-            found.windows[name].append(arms[name].saturate(plan.warm_s, plan.window_s))
+
+    def measure(name: str) -> Window:
+        pace.step(f"Saturated: {arms[name].name}", plan.warm_s + plan.window_s + times.WINDOW_EXTRA_S)
+        return arms[name].saturate(plan.warm_s, plan.window_s)
+
+    found.windows = rounds.take(list(arms), plan.repeats, measure, pace, spare=plan.spare)
     for arm in arms.values():
         if arm is not tracked:
             contest.retire(arm)
@@ -151,28 +161,33 @@ def _offered(contest: Contest, plan: Plan, pace: Pace, found: Found, only: str |
     pace.step("Starting Tailrace and Bytewax with due times", 3 * times.OPEN_S)
     ours = {waiting: _timed(contest, waiting) for waiting in WAITINGS}
     tracked, peers = ours[DEFAULT_WAITING], contest.peers(timed=True)
-    arms: dict[int, dict[str, Arm]] = {}
+    best: set[Arm] = set()
     for rate in rates:
-        arms[rate] = {TRACKED: _best_at(rate, "Tailrace", list(ours.values()), plan, pace, found)}
+        arms = {TRACKED: _best_at(rate, "Tailrace", list(ours.values()), plan, pace, found)}
         if peers:
-            arms[rate][PEER] = _best_at(rate, "Bytewax", peers, plan, pace, found)
-    for repeat in range(plan.offer_repeats):
-        for rate in rates:
-            for name in arms[rate] if repeat % 2 == 0 else reversed(arms[rate]):
-                arm, seconds = arms[rate][name], plan.offers_s[rate]
-                pace.step(
-                    f"{rate:,}/s, repeat {repeat + 1} of {plan.offer_repeats}: {arm.name}",
-                    seconds + times.OFFER_EXTRA_S,
-                )
-                found.latencies[rate, name].append(arm.offer(rate, seconds))
-                found.cores_used[rate, name].append(arm.cores_used)
-                if isinstance(arm, EngineArm):
-                    found.latencies[rate, COMPLETE].append(arm.completes[-1])
+            arms[PEER] = _best_at(rate, "Bytewax", peers, plan, pace, found)
+            best.add(arms[PEER])
+        _offer_rounds(rate, arms, plan, pace, found)
     if sustain:
         found.sustained[TRACKED] = _sustained(tracked, pace)
         if peers:
-            best = {of_rate[PEER] for of_rate in arms.values()} or peers[:1]
-            found.sustained[PEER] = max(_sustained(arm, pace) for arm in best)
+            found.sustained[PEER] = max(_sustained(arm, pace) for arm in best or peers[:1])
+
+
+def _offer_rounds(rate: int, arms: Mapping[str, Arm], plan: Plan, pace: Pace, found: Found) -> None:
+    seconds = plan.offers_s[rate]
+
+    def offer(name: str) -> Offered:
+        arm = arms[name]
+        pace.step(f"{rate:,}/s: {arm.name}", seconds + times.OFFER_EXTRA_S)
+        latencies = arm.offer(rate, seconds)
+        return Offered(latencies, arm.cores_used, arm.completes[-1] if isinstance(arm, EngineArm) else None)
+
+    for name, offers in rounds.take(list(arms), plan.offer_repeats, offer, pace, spare=plan.offer_spare).items():
+        found.latencies[rate, name] = [each.latencies for each in offers]
+        found.cores_used[rate, name] = [each.cores_used for each in offers]
+        if complete := [each.complete for each in offers if each.complete is not None]:
+            found.latencies[rate, COMPLETE] = complete
 
 
 def _timed(contest: Contest, waiting: str) -> EngineArm:

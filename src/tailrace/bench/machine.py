@@ -33,10 +33,20 @@ class Load:
     load_average: float
 
 
+def _jiffies() -> list[int]:
+    """Ticks of all cores since the start: user, nice, system, idle, iowait, irq, softirq, steal."""
+    return [int(text) for text in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+
+
 def _busy_jiffies() -> int:
-    fields = [int(text) for text in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+    fields = _jiffies()
     idle_and_iowait = fields[3] + fields[4]
     return sum(fields) - idle_and_iowait
+
+
+def stolen_s() -> float:
+    """Seconds for which a core here wanted to run and the host gave its time to others, since the start."""
+    return _jiffies()[7] / os.sysconf("SC_CLK_TCK")
 
 
 def cores() -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.config import Settings
 
 from . import plan as times
+from . import rounds
 from .arms.engine import SETTINGS
 from .contest import TRACKED, Contest
 from .rows import make_row, missing_row
@@ -43,23 +44,21 @@ def rows(plan: Plan, pace: Pace) -> list[Row]:
     """Run the word count with metrics on and off, in turns."""
     if _SETTING not in {each.name for each in dataclasses.fields(Settings)}:
         return [missing_row("metrics=on", _METRIC, _UNIT, "metrics cannot be switched off in this version", "higher")]
-    speeds: dict[str, list[float]] = {"on": [], "off": []}
     with Contest("wordcount", lambda text: pace.step(text, 0)) as contest:
         pace.step("Starting Spark and two queries", times.SPARK_S + 2 * times.OPEN_S)
         arms = {}
-        for name in speeds:
+        for name in ("on", "off"):
             switched: Any = {_SETTING: name == "on"}
             settings = dataclasses.replace(SETTINGS, **switched)
             arms[name] = contest.engine(TRACKED, label=f"metrics={name}", settings=settings)
         for arm in arms.values():
             arm.saturate(plan.warm_s, plan.warm_s)
-        for repeat in range(_repeats(plan)):
-            for name in sorted(arms, reverse=repeat % 2 == 1):
-                pace.step(
-                    f"Metrics {name}, repeat {repeat + 1} of {_repeats(plan)}",
-                    plan.warm_s + _window_s(plan) + times.WINDOW_EXTRA_S,
-                )
-                speeds[name].append(arms[name].saturate(plan.warm_s, _window_s(plan)).per_s)
+
+        def measure(name: str) -> float:
+            pace.step(f"Metrics {name}", plan.warm_s + _window_s(plan) + times.WINDOW_EXTRA_S)
+            return arms[name].saturate(plan.warm_s, _window_s(plan)).per_s
+
+        speeds = rounds.take(list(arms), _repeats(plan), measure, pace, spare=_FINER * plan.spare)
         contest.finish()
     return [
         make_row(

@@ -10,12 +10,15 @@ class Plan:
     """Times of one run; rates in records per second, each with the seconds it is offered for."""
 
     repeats: int = 5
+    #: Rounds that may be taken in place of those that the host disturbed.
+    spare: int = 2
     warm_s: float = 1.0
     window_s: float = 6.0
     #: One saturated window of each of a peer's settings, to find its best.
     search_s: float = 2.0
     #: Many short offers rather than a few long ones: a stall of the machine must not spoil a fifth of them.
     offer_repeats: int = 13
+    offer_spare: int = 5
     #: Long enough that all offers of a rate make 20,000 records, which p99.9 needs.
     offers_s: dict[int, float] = field(default_factory=lambda: {500: 3.5, 2000: 2.0, 10_000: 2.0})
     offer_search_s: float = 3.0
@@ -25,11 +28,13 @@ class Plan:
 
 FULL = Plan()
 QUICK = Plan(
+    spare=1,
     warm_s=0.4,
-    window_s=1.6,
+    window_s=1.3,
     search_s=0.6,
-    offer_repeats=7,
-    offers_s={500: 1.8, 2000: 1.5, 10_000: 1.0},
+    offer_repeats=5,
+    offer_spare=2,
+    offers_s={500: 1.5, 2000: 1.2, 10_000: 1.0},
     offer_search_s=0.8,
     sustain=False,
 )

@@ -11,7 +11,7 @@ from tailrace.bench.errors import UnknownBenchError
 from tailrace.bench.plots import points
 from tailrace.bench.ring import run
 from tailrace.bench.ring.cases import ARMS, FULL, LATENCY, NAMES, QUICK, SIZES, Case, Plan
-from tailrace.bench.ring.messages import flood_rows, latency_rows, percentile, planned_s, turns
+from tailrace.bench.ring.messages import flood_rows, latency_rows, percentile, planned_s
 from tailrace.bench.ring.pair import Pair
 from tailrace.bench.ring.stage_flow import HOPS, Tally
 from tailrace.bench.ring.stages import LAYOUTS, stage_rows
@@ -92,14 +92,6 @@ def test_a_tally_is_shared_through_its_file(tmp_path):
     Tally(tally.path).add("split_sum", 5)
     Tally(tally.path).add("split_sum", 7)
     assert tally.read() == {"source_split": (0, 0), "split_sum": (12, 2), "total": (0, 0)}
-
-
-def test_every_arm_has_a_turn_in_each_repeat_and_every_place_in_it():
-    dealt = list(turns(["a", "b", "c"], 30))
-    assert dealt == list(turns(["a", "b", "c"], 30))
-    rounds = [dealt[at : at + 3] for at in range(0, 90, 3)]
-    assert all(sorted(each) == ["a", "b", "c"] for each in rounds)
-    assert all({each[place] for each in rounds} == {"a", "b", "c"} for place in range(3))
 
 
 def test_percentile_of_a_few():

@@ -49,13 +49,16 @@ SWEEP_SIZES = ("100B", "10KB")
 class Plan:
     """Times of one run."""
 
-    repeats: int = 5
     #: Many short windows rather than a few long ones: a quiet minute of the machine must not fall to one arm.
     latency_repeats: int = 15
+    flood_repeats: int = 9
     count_repeats: int = 15
+    stages_repeats: int = 5
+    #: Rounds that may be taken in place of those that the host disturbed.
+    spare: int = 5
     #: Rate -> seconds for which it is offered, per repeat and arm.
     offers_s: dict[int, float] = field(default_factory=lambda: {100: 1.2, 1000: 0.6, 3000: 0.6})
-    flood_s: float = 1.0
+    flood_s: float = 0.6
     warm_s: float = 1.0
     sweep_s: float = 0.5
     sweep_repeats: int = 5
@@ -67,10 +70,12 @@ class Plan:
 
 FULL = Plan()
 QUICK = Plan(
-    latency_repeats=7,
-    count_repeats=9,
+    latency_repeats=5,
+    flood_repeats=7,
+    count_repeats=7,
+    spare=2,
     offers_s={100: 0.3, 1000: 0.15, 3000: 0.12},
-    flood_s=0.25,
+    flood_s=0.18,
     warm_s=0.4,
     sweep_s=0.1,
     sweep_repeats=3,

@@ -1,17 +1,15 @@
 """The pairs beside each other: one-way latency at given rates, and messages per second as fast as it goes.
 
-All pairs are up at once and take turns, every repeat in another order, so that a ratio is made of two windows that
-lie a second apart and no arm always comes after the same one.
+All pairs are up at once and take turns, so that a ratio is made of two windows that lie a second apart.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections import defaultdict
-from random import Random
 from typing import TYPE_CHECKING
 
+from tailrace.bench import rounds
 from tailrace.bench.errors import PeerMissingError
 from tailrace.bench.rows import make_row, missing_row
 
@@ -42,7 +40,7 @@ def planned_s(plan: Plan, only: str | None) -> float:
     floods = sum(plan.flood_s + EXTRA_S for size in FLOODS if only in {None, size})
     if not offers + floods:
         return 0.0
-    return len(ARMS) * (OPEN_S + 2 * plan.warm_s + plan.latency_repeats * offers + plan.repeats * floods)
+    return len(ARMS) * (OPEN_S + 2 * plan.warm_s + plan.latency_repeats * offers + plan.flood_repeats * floods)
 
 
 @contextlib.contextmanager
@@ -86,13 +84,6 @@ def rows(plan: Plan, pace: Pace, folder: Path, only: str | None) -> list[Row]:
     return found
 
 
-def turns(arms: Sequence[str], repeats: int) -> Iterator[str]:
-    """Who is measured next: each once per repeat, in an order that is dealt anew for each, alike in every run."""
-    dealt = Random(repeats)  # noqa: S311 - an order, not a secret
-    for _ in range(repeats):
-        yield from dealt.sample(arms, len(arms))
-
-
 def percentile(values: Sequence[int], share: float) -> float:
     """The value that this share of all do not exceed."""
     return float(sorted(values)[min(len(values) - 1, int(share * len(values)))])
@@ -101,11 +92,13 @@ def percentile(values: Sequence[int], share: float) -> float:
 def _latency(case: Case, pairs: dict[str, Pair], missing: Missing, plan: Plan, pace: Pace) -> list[Row]:
     seconds = plan.offers_s[case.per_s]
     pace.step(f"One-way latency, {case.name}", len(ARMS) * plan.latency_repeats * (seconds + EXTRA_S))
-    values: dict[str, dict[str, list[float]]] = {metric: defaultdict(list) for metric in _SHARES}
-    for arm in turns(list(pairs), plan.latency_repeats):
+
+    def measure(arm: str) -> list[float]:
         late_ns = pairs[arm].latencies_ns(case.bytes, case.per_s, round(seconds * case.per_s))
-        for metric, share in _SHARES.items():
-            values[metric][arm].append(percentile(late_ns, share) * _US_PER_NS)
+        return [percentile(late_ns, share) * _US_PER_NS for share in _SHARES.values()]
+
+    found = rounds.take(list(pairs), plan.latency_repeats, measure, pace, spare=plan.spare)
+    values = {metric: {arm: [each[at] for each in found[arm]] for arm in pairs} for at, metric in enumerate(_SHARES)}
     return latency_rows(case, values, missing)
 
 
@@ -127,10 +120,12 @@ def latency_rows(case: Case, values: dict[str, dict[str, list[float]]], missing:
 
 
 def _flood(size: str, pairs: dict[str, Pair], missing: Missing, plan: Plan, pace: Pace) -> list[Row]:
-    pace.step(f"As fast as it goes, {size}", len(ARMS) * plan.repeats * (plan.flood_s + EXTRA_S))
-    speeds: dict[str, list[float]] = defaultdict(list)
-    for arm in turns(list(pairs), plan.repeats):
-        speeds[arm].append(pairs[arm].flood(SIZES[size], plan.flood_s).per_s)
+    pace.step(f"As fast as it goes, {size}", len(ARMS) * plan.flood_repeats * (plan.flood_s + EXTRA_S))
+
+    def measure(arm: str) -> float:
+        return pairs[arm].flood(SIZES[size], plan.flood_s).per_s
+
+    speeds = rounds.take(list(pairs), plan.flood_repeats, measure, pace, spare=plan.spare)
     return flood_rows(size, speeds, missing)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.bench import plan as times
+from tailrace.bench import rounds
 from tailrace.bench.arms.base import wait_for
 from tailrace.bench.errors import ArmError
 from tailrace.bench.flows import values_of
@@ -24,7 +25,6 @@ from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
 from tailrace.testing.processes import ProcessHost
 
-from .messages import turns
 from .stage_flow import HOPS, Tally, draw
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ LAYOUTS = {
 
 def planned_s(plan: Plan) -> float:
     """About how long it takes."""
-    return len(LAYOUTS) * (times.OPEN_S + (plan.repeats + 1) * (plan.stages_s + times.OFFER_EXTRA_S))
+    return len(LAYOUTS) * (times.OPEN_S + (plan.stages_repeats + 1) * (plan.stages_s + times.OFFER_EXTRA_S))
 
 
 class _Run:
@@ -90,7 +90,6 @@ class _Run:
 
 def rows(plan: Plan, pace: Pace) -> list[Row]:
     """All three layouts, in turns."""
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in LAYOUTS}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-bench-")))
         runs = {}
@@ -99,9 +98,12 @@ def rows(plan: Plan, pace: Pace) -> list[Row]:
             runs[name] = _Run(name, folder)
             stack.callback(runs[name].close)
             runs[name].offer(plan.stages_s)
-        for name in turns(list(LAYOUTS), plan.repeats):
+
+        def offer(name: str) -> dict[str, float]:
             pace.step(f"Table I: {name}", plan.stages_s + times.OFFER_EXTRA_S)
-            found[name].append(runs[name].offer(plan.stages_s))
+            return runs[name].offer(plan.stages_s)
+
+        found = rounds.take(list(LAYOUTS), plan.stages_repeats, offer, pace)
     return stage_rows(found)
 
 

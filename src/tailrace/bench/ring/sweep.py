@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from tailrace.bench import rounds
 from tailrace.bench.plots import Curve, draw
 from tailrace.bench.rows import make_row
 
 from .cases import RING, SIZES, SWEEP_MESSAGES, SWEEP_SIZES
-from .messages import EXTRA_S, OPEN_S, percentile, turns
+from .messages import EXTRA_S, OPEN_S, percentile
 from .pair import Pair
 
 if TYPE_CHECKING:
@@ -47,35 +48,36 @@ def rows(plan: Plan, pace: Pace, folder: Path) -> list[Row]:
 
 def _sweep(size: str, plan: Plan, pace: Pace, folder: Path) -> list[Row]:
     pace.step(f"Ring sizes, messages of {size}", planned_s(plan) / len(SWEEP_SIZES))
-    speeds: dict[str, list[float]] = {}
-    medians: dict[str, list[float]] = {}
     with contextlib.ExitStack() as stack:
         pairs = {}
         for messages in SWEEP_MESSAGES:
             name = _PREFIX.format(size=size) + str(messages)
             pairs[name] = Pair(RING, folder, ring_bytes=ring_bytes(size, messages))
             stack.callback(pairs[name].close)
-            speeds[name], medians[name] = [], []
             pairs[name].flood(SIZES[size], plan.sweep_s)
-        for name in turns(list(pairs), plan.sweep_repeats):
-            speeds[name].append(pairs[name].flood(SIZES[size], plan.sweep_s).per_s)
+
+        def measure(name: str) -> tuple[float, float]:
+            per_s = pairs[name].flood(SIZES[size], plan.sweep_s).per_s
             late_ns = pairs[name].latencies_ns(SIZES[size], _PER_S, round(plan.sweep_s * _PER_S))
-            medians[name].append(percentile(late_ns, 0.5) * _US_PER_NS)
+            return per_s, percentile(late_ns, 0.5) * _US_PER_NS
+
+        found = rounds.take(list(pairs), plan.sweep_repeats, measure, pace)
+    speeds = {name: [per_s for per_s, _ in each] for name, each in found.items()}
+    medians = {name: [median_us for _, median_us in each] for name, each in found.items()}
     base = _PREFIX.format(size=size) + str(BASE_MESSAGES)
-    found = []
-    for name, per_s in speeds.items():
-        median_us = medians[name]
-        found += [
+    made = []
+    for name in pairs:
+        made += [
             make_row(
-                name, "msgs_per_s", "messages/s", per_s,
+                name, "msgs_per_s", "messages/s", speeds[name],
                 better="higher", baseline=base, base=speeds[base], paper=_PAPER,
             ),
             make_row(
-                name, "p50_us", f"us at {_PER_S}/s", median_us,
+                name, "p50_us", f"us at {_PER_S}/s", medians[name],
                 better="lower", baseline=base, base=medians[base],
             ),
         ]  # fmt: skip
-    return found
+    return made
 
 
 def plots(found: list[Row], folder: Path) -> list[Path]:

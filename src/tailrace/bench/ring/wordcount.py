@@ -6,17 +6,18 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tailrace.bench import plan as times
+from tailrace.bench import rounds
 from tailrace.bench.arms.engine import SETTINGS, EngineArm
 from tailrace.bench.contest import Contest
 from tailrace.bench.rows import make_row
 from tailrace.testing.processes import ProcessHost
 
 from .cases import RING, TCP, UDS, WORDCOUNT
-from .messages import turns
 
 if TYPE_CHECKING:
     from tailrace.bench.pace import Pace
     from tailrace.bench.rows import Row
+    from tailrace.metrics.histogram import Histogram
 
     from .cases import Plan
 
@@ -37,24 +38,28 @@ def planned_s(plan: Plan) -> float:
 
 def rows(plan: Plan, pace: Pace) -> list[Row]:
     """Three queries take turns, first at a rate, then saturated."""
-    values: dict[str, dict[str, list[float]]] = {
-        metric: {arm: [] for arm in _ARMS} for metric in ("p50_ms", "p99_ms", "sentences_per_s")
-    }
     with Contest("wordcount", lambda text: pace.step(text, 0)) as contest:
         pace.step(f"Starting three word counts on {WORKERS} workers each", len(_ARMS) * times.OPEN_S)
         arms = {name: _open(contest, name) for name in _ARMS}
         for arm in arms.values():
             arm.saturate(plan.count_warm_s, plan.count_warm_s)
-        for name in turns(_ARMS, plan.count_repeats):
+
+        def offer(name: str) -> Histogram:
             pace.step(f"Word count at {PER_S:,}/s over {name}", plan.count_offer_s + times.OFFER_EXTRA_S)
-            histogram = arms[name].offer(PER_S, plan.count_offer_s)
-            values["p50_ms"][name].append(histogram.percentile(0.5) * _MS_PER_NS)
-            values["p99_ms"][name].append(histogram.percentile(0.99) * _MS_PER_NS)
-        for name in turns(_ARMS, plan.count_repeats):
+            return arms[name].offer(PER_S, plan.count_offer_s)
+
+        def saturate(name: str) -> float:
             pace.step(f"Word count saturated over {name}", plan.count_warm_s + plan.count_window_s)
-            values["sentences_per_s"][name].append(arms[name].saturate(plan.count_warm_s, plan.count_window_s).per_s)
+            return arms[name].saturate(plan.count_warm_s, plan.count_window_s).per_s
+
+        offered = rounds.take(_ARMS, plan.count_repeats, offer, pace, spare=plan.spare)
+        speeds = rounds.take(_ARMS, plan.count_repeats, saturate, pace, spare=plan.spare)
         contest.finish()
-    return count_rows(values)
+    values = {
+        metric: {name: [each.percentile(share) * _MS_PER_NS for each in offered[name]] for name in _ARMS}
+        for metric, share in (("p50_ms", 0.5), ("p99_ms", 0.99))
+    }
+    return count_rows(values | {"sentences_per_s": speeds})
 
 
 def _open(contest: Contest, transport: str) -> EngineArm:

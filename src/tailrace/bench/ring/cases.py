@@ -50,37 +50,43 @@ class Plan:
     """Times of one run."""
 
     #: Many short windows rather than a few long ones: a quiet minute of the machine must not fall to one arm.
-    latency_repeats: int = 15
+    latency_repeats: int = 11
     flood_repeats: int = 9
-    count_repeats: int = 15
+    #: Two queries of one kind differ in speed by a tenth, and keep to it; so each is started anew a few times.
+    count_starts: int = 6
+    #: Of each start.
+    count_repeats: int = 5
+    count_window_repeats: int = 15
     stages_repeats: int = 5
     #: Rounds that may be taken in place of those that the host disturbed.
     spare: int = 5
+    count_spare: int = 2
     #: Rate -> seconds for which it is offered, per repeat and arm.
-    offers_s: dict[int, float] = field(default_factory=lambda: {100: 1.2, 1000: 0.6, 3000: 0.6})
+    offers_s: dict[int, float] = field(default_factory=lambda: {100: 0.8, 1000: 0.6, 3000: 0.6})
     flood_s: float = 0.6
     warm_s: float = 1.0
     sweep_s: float = 0.5
     sweep_repeats: int = 5
-    count_offer_s: float = 2.0
-    count_warm_s: float = 0.5
-    count_window_s: float = 1.5
-    stages_s: float = 4.0
+    count_offer_s: float = 1.2
+    count_warm_s: float = 0.3
+    count_window_s: float = 0.6
+    stages_s: float = 2.0
 
 
 FULL = Plan()
 QUICK = Plan(
     latency_repeats=5,
     flood_repeats=7,
-    count_repeats=7,
+    count_starts=3,
+    count_repeats=3,
+    count_window_repeats=4,
     spare=2,
+    count_spare=1,
     offers_s={100: 0.3, 1000: 0.15, 3000: 0.12},
     flood_s=0.18,
     warm_s=0.4,
     sweep_s=0.1,
     sweep_repeats=3,
     count_offer_s=0.6,
-    count_warm_s=0.3,
-    count_window_s=0.6,
     stages_s=0.4,
 )

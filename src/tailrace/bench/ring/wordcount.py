@@ -33,11 +33,25 @@ def planned_s(plan: Plan) -> float:
     """About how long it takes."""
     window_s = plan.count_warm_s + plan.count_window_s + times.WINDOW_EXTRA_S
     offer_s = plan.count_offer_s + times.OFFER_EXTRA_S
-    return len(_ARMS) * (times.OPEN_S + plan.count_repeats * (window_s + offer_s))
+    start_s = times.OPEN_S + plan.count_window_repeats * window_s + plan.count_repeats * offer_s
+    return plan.count_starts * len(_ARMS) * start_s
 
 
 def rows(plan: Plan, pace: Pace) -> list[Row]:
-    """Three queries take turns, first at a rate, then saturated."""
+    """Three queries take turns, first at a rate, then saturated; all of it with queries started anew a few times."""
+    values: dict[str, dict[str, list[float]]] = {
+        metric: {arm: [] for arm in _ARMS} for metric in ("p50_ms", "p99_ms", "sentences_per_s")
+    }
+    for _ in range(plan.count_starts):
+        offered, speeds = _measure(plan, pace)
+        for name in _ARMS:
+            values["p50_ms"][name] += [each.percentile(0.5) * _MS_PER_NS for each in offered[name]]
+            values["p99_ms"][name] += [each.percentile(0.99) * _MS_PER_NS for each in offered[name]]
+            values["sentences_per_s"][name] += speeds[name]
+    return count_rows(values)
+
+
+def _measure(plan: Plan, pace: Pace) -> tuple[dict[str, list[Histogram]], dict[str, list[float]]]:
     with Contest("wordcount", lambda text: pace.step(text, 0)) as contest:
         pace.step(f"Starting three word counts on {WORKERS} workers each", len(_ARMS) * times.OPEN_S)
         arms = {name: _open(contest, name) for name in _ARMS}
@@ -52,14 +66,10 @@ def rows(plan: Plan, pace: Pace) -> list[Row]:
             pace.step(f"Word count saturated over {name}", plan.count_warm_s + plan.count_window_s)
             return arms[name].saturate(plan.count_warm_s, plan.count_window_s).per_s
 
-        offered = rounds.take(_ARMS, plan.count_repeats, offer, pace, spare=plan.spare)
-        speeds = rounds.take(_ARMS, plan.count_repeats, saturate, pace, spare=plan.spare)
+        offered = rounds.take(_ARMS, plan.count_repeats, offer, pace, spare=plan.count_spare)
+        speeds = rounds.take(_ARMS, plan.count_window_repeats, saturate, pace, spare=plan.count_spare)
         contest.finish()
-    values = {
-        metric: {name: [each.percentile(share) * _MS_PER_NS for each in offered[name]] for name in _ARMS}
-        for metric, share in (("p50_ms", 0.5), ("p99_ms", 0.99))
-    }
-    return count_rows(values | {"sentences_per_s": speeds})
+    return offered, speeds
 
 
 def _open(contest: Contest, transport: str) -> EngineArm:

@@ -34,6 +34,8 @@ PEER, PEER_TUNED = "bytewax", "bytewax,tuned"
 COMPLETE = "complete"
 #: How Tailrace's workers wait: the default, and what its best is searched in besides.
 DEFAULT_WAITING, WAITINGS = "futex", ("futex", "spin_then_futex")
+#: Who spins does so for longer than lies between two records of a source at the lowest rate, which is 4 ms.
+SPIN_US = 5000
 _MS_PER_NS = 1e-6
 
 
@@ -70,7 +72,7 @@ def planned_s(plan: Plan, only: str | None) -> float:
     search = 12 * (plan.warm_s + plan.search_s + times.WINDOW_EXTRA_S) + 2 * times.OPEN_S
     rates = [rate for rate in plan.offers_s if wanted(only, f"rate={rate}")]
     offers = sum(2 * plan.offer_repeats * (plan.offers_s[rate] + times.OFFER_EXTRA_S) for rate in rates)
-    offers += len(rates) * 5 * (plan.offer_search_s + times.OFFER_EXTRA_S)
+    offers += len(rates) * 5 * plan.offer_searches * (plan.offer_search_s + times.OFFER_EXTRA_S)
     total = times.SPARK_S + 5 * times.OPEN_S + offers
     if wanted(only, TRACKED):
         total += windows + search
@@ -90,7 +92,7 @@ def compare(kind: str, plan: Plan, pace: Pace, only: str | None = None) -> Found
         tracked = contest.engine(TRACKED)
         if wanted(only, TRACKED):
             _saturated(contest, tracked, plan, pace, found)
-        _look_at_crossing(tracked, found)
+            _look_at_crossing(tracked, found)
         contest.retire(tracked)
         _offered(contest, plan, pace, found, only)
         pace.step("Closing and checking results", times.OPEN_S)
@@ -191,20 +193,23 @@ def _offer_rounds(rate: int, arms: Mapping[str, Arm], plan: Plan, pace: Pace, fo
 
 
 def _timed(contest: Contest, waiting: str) -> EngineArm:
-    settings = replace(SETTINGS, ring_waiting=waiting)
+    settings = replace(SETTINGS, ring_waiting=waiting, ring_spin_us=SPIN_US)
     return contest.engine(TRACKED, label=f"{TRACKED} ({waiting}, timed)", timed=True, settings=settings)
 
 
 def _best_at(rate: int, whose: str, arms: Sequence[Arm], plan: Plan, pace: Pace, found: Found) -> Arm:
     """The setting with the shortest latencies at a rate: the least product of p50 and p90, so that both count alike.
 
-    The p99 of so short a window is a handful of records: one stall of the machine would choose.
+    Each shows its best of a few offers. The p99 of so short a window is a handful of records: a stall would choose.
     """
-    shares: dict[Arm, tuple[float, float]] = {}
-    for arm in arms:
+
+    def offer(arm: Arm) -> tuple[float, float]:
         pace.step(f"Searching its best at {rate:,}/s: {arm.name}", plan.offer_search_s + times.OFFER_EXTRA_S)
         histogram = arm.offer(rate, plan.offer_search_s)
-        shares[arm] = histogram.percentile(0.5) * _MS_PER_NS, histogram.percentile(0.9) * _MS_PER_NS
+        return histogram.percentile(0.5) * _MS_PER_NS, histogram.percentile(0.9) * _MS_PER_NS
+
+    found_of = rounds.take(arms, plan.offer_searches, offer, pace)
+    shares = {arm: min(each, key=math.prod) for arm, each in found_of.items()}
     best = min(shares, key=lambda arm: math.prod(shares[arm]))
     shown = "; ".join(
         f"{arm.setup} {p50:.2f}/{p90:.2f} ms, {arm.cores_used:.2f} cores" for arm, (p50, p90) in shares.items()

@@ -21,7 +21,9 @@ class Plan:
     offer_spare: int = 5
     #: Long enough that all offers of a rate make 20,000 records, which p99.9 needs.
     offers_s: dict[int, float] = field(default_factory=lambda: {500: 3.5, 2000: 2.0, 10_000: 2.0})
-    offer_search_s: float = 3.0
+    #: Offers of each setting, to find the best at a rate.
+    offer_searches: int = 3
+    offer_search_s: float = 1.5
     #: Whether the sustainable rate is searched too.
     sustain: bool = True
 
@@ -35,11 +37,12 @@ QUICK = Plan(
     offer_repeats=5,
     offer_spare=2,
     offers_s={500: 1.5, 2000: 1.2, 10_000: 1.0},
-    offer_search_s=0.8,
+    offer_searches=2,
+    offer_search_s=0.5,
     sustain=False,
 )
 #: What an offer and a window take besides their length: coming to rest, reports, signals.
-OFFER_EXTRA_S = 0.9
+OFFER_EXTRA_S = 0.6
 WINDOW_EXTRA_S = 0.3
 OPEN_S = 2.5
 SPARK_S = 10.0

@@ -68,12 +68,13 @@ def wanted(only: str | None, case: str) -> bool:
 
 def planned_s(plan: Plan, only: str | None) -> float:
     """About how long a comparison takes."""
-    windows = 6 * plan.repeats * (plan.warm_s + plan.window_s + times.WINDOW_EXTRA_S)
+    window_s = plan.warm_s + plan.window_s + times.WINDOW_EXTRA_S
+    windows = plan.starts * (3 * times.OPEN_S + 6 * (2 * plan.warm_s + plan.start_repeats * window_s))
     search = 12 * (plan.warm_s + plan.search_s + times.WINDOW_EXTRA_S) + 2 * times.OPEN_S
     rates = [rate for rate in plan.offers_s if wanted(only, f"rate={rate}")]
     offers = sum(2 * plan.offer_repeats * (plan.offers_s[rate] + times.OFFER_EXTRA_S) for rate in rates)
     offers += len(rates) * 5 * plan.offer_searches * (plan.offer_search_s + times.OFFER_EXTRA_S)
-    total = times.SPARK_S + 5 * times.OPEN_S + offers
+    total = times.SPARK_S + 4 * times.OPEN_S + offers
     if wanted(only, TRACKED):
         total += windows + search
     if plan.sustain and wanted(only, "sustainable"):
@@ -88,39 +89,41 @@ def compare(kind: str, plan: Plan, pace: Pace, only: str | None = None) -> Found
         pace.step("Getting Bytewax", 0)
         contest.find_peer()
         found.peer_missing, found.peer_version = contest.peer_missing, contest.peer_version
-        pace.step("Starting Spark and the first query", times.SPARK_S + times.OPEN_S)
-        tracked = contest.engine(TRACKED)
         if wanted(only, TRACKED):
-            _saturated(contest, tracked, plan, pace, found)
-            _look_at_crossing(tracked, found)
-        contest.retire(tracked)
+            _saturated(contest, plan, pace, found)
         _offered(contest, plan, pace, found, only)
         pace.step("Closing and checking results", times.OPEN_S)
         contest.finish()
     return found
 
 
-def _look_at_crossing(arm: EngineArm, found: Found) -> None:
-    progress = arm.query.lastProgress if arm.query is not None else None
-    if arm.kind == "wordcount" and progress is not None:
-        found.crossing = crossing_share(progress, "split", "count")
+# -- saturated ---------------------------------------------------------------------------------------------------
+
+
+def _saturated(contest: Contest, plan: Plan, pace: Pace, found: Found) -> None:
+    """Bytewax and the bare loop stay; Tailrace is started anew a few times, since two queries of one kind differ."""
+    peers = {PEER: _best_peer(contest, plan, pace, found)}
+    if contest.kind == "wordcount":
+        peers[PEER_TUNED] = _best_peer(contest, plan, pace, found, tuned=True)
+    others: dict[str, Arm] = {BARE: contest.bare()} | {name: arm for name, arm in peers.items() if arm is not None}
+    for _ in range(plan.starts):
+        pace.step("Starting Tailrace on Spark and in processes", 3 * times.OPEN_S)
+        ours = {name: contest.engine(name) for name in (TRACKED, UNTRACKED, PROCESSES)}
+        for name, windows in _windows({**ours, **others}, plan, pace).items():
+            found.windows[name] += windows
+        _look_at_crossing(ours[TRACKED], found)
+        for engine in ours.values():
+            contest.retire(engine)
+    for arm in others.values():
+        contest.retire(arm)
+    if found.crossing is not None:
         found.notes.append(
             f"{found.crossing:.1%} of the words cross workers; {TASKS} source tasks, each chained to its split, and "
             f"{TASKS} count tasks on {WORKERS} workers."
         )
 
 
-# -- saturated ---------------------------------------------------------------------------------------------------
-
-
-def _saturated(contest: Contest, tracked: EngineArm, plan: Plan, pace: Pace, found: Found) -> None:
-    peers = {PEER: _best_peer(contest, plan, pace, found)}
-    if contest.kind == "wordcount":
-        peers[PEER_TUNED] = _best_peer(contest, plan, pace, found, tuned=True)
-    pace.step("Starting the other arms", 3 * times.OPEN_S)
-    arms: dict[str, Arm] = {TRACKED: tracked}
-    arms |= {UNTRACKED: contest.engine(UNTRACKED), PROCESSES: contest.engine(PROCESSES), BARE: contest.bare()}
-    arms |= {name: arm for name, arm in peers.items() if arm is not None}
+def _windows(arms: Mapping[str, Arm], plan: Plan, pace: Pace) -> dict[str, list[Window]]:
     for arm in arms.values():
         arm.saturate(plan.warm_s, plan.warm_s)
 
@@ -128,10 +131,13 @@ def _saturated(contest: Contest, tracked: EngineArm, plan: Plan, pace: Pace, fou
         pace.step(f"Saturated: {arms[name].name}", plan.warm_s + plan.window_s + times.WINDOW_EXTRA_S)
         return arms[name].saturate(plan.warm_s, plan.window_s)
 
-    found.windows = rounds.take(list(arms), plan.repeats, measure, pace, spare=plan.spare)
-    for arm in arms.values():
-        if arm is not tracked:
-            contest.retire(arm)
+    return rounds.take(list(arms), plan.start_repeats, measure, pace, spare=plan.spare)
+
+
+def _look_at_crossing(arm: EngineArm, found: Found) -> None:
+    progress = arm.query.lastProgress if arm.query is not None else None
+    if arm.kind == "wordcount" and progress is not None:
+        found.crossing = crossing_share(progress, "split", "count")
 
 
 def _best_peer(contest: Contest, plan: Plan, pace: Pace, found: Found, *, tuned: bool = False) -> BytewaxArm | None:

@@ -10,10 +10,13 @@ class Plan:
     """Times of one run; rates in records per second, each with the seconds it is offered for."""
 
     repeats: int = 5
+    #: How often a comparison starts Tailrace anew, and the rounds of each start.
+    starts: int = 3
+    start_repeats: int = 4
     #: Rounds that may be taken in place of those that the host disturbed.
     spare: int = 2
     warm_s: float = 1.0
-    window_s: float = 6.0
+    window_s: float = 4.0
     #: One saturated window of each of a peer's settings, to find its best.
     search_s: float = 2.0
     #: Many short offers rather than a few long ones: a stall of the machine must not spoil a fifth of them.
@@ -30,13 +33,15 @@ class Plan:
 
 FULL = Plan()
 QUICK = Plan(
+    starts=2,
+    start_repeats=3,
     spare=1,
-    warm_s=0.4,
-    window_s=1.3,
-    search_s=0.6,
+    warm_s=0.3,
+    window_s=1.0,
+    search_s=0.5,
     offer_repeats=5,
     offer_spare=2,
-    offers_s={500: 1.5, 2000: 1.2, 10_000: 1.0},
+    offers_s={500: 1.2, 2000: 1.0, 10_000: 1.0},
     offer_searches=2,
     offer_search_s=0.5,
     sustain=False,
@@ -44,7 +49,7 @@ QUICK = Plan(
 #: What an offer and a window take besides their length: coming to rest, reports, signals.
 OFFER_EXTRA_S = 0.6
 WINDOW_EXTRA_S = 0.3
-OPEN_S = 2.5
+OPEN_S = 2.0
 SPARK_S = 10.0
 SUSTAIN_STEPS = 10
 SUSTAIN_OFFER_S = 4.0

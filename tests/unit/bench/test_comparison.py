@@ -109,7 +109,9 @@ def test_a_full_run_offers_enough_for_one_in_a_thousand():
 
 
 def test_a_quick_run_is_planned_below_four_minutes_with_all_its_spare_rounds():
-    most = replace(QUICK, repeats=QUICK.repeats + QUICK.spare, offer_repeats=QUICK.offer_repeats + QUICK.offer_spare)
+    most = replace(
+        QUICK, start_repeats=QUICK.start_repeats + QUICK.spare, offer_repeats=QUICK.offer_repeats + QUICK.offer_spare
+    )
     assert compare.planned_s(most, None) < 240
 
 

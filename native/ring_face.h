@@ -27,6 +27,7 @@ typedef struct {
     bool closed;
     bool consuming;
     unsigned forks;
+    uint64_t taken_count, taken_bytes, largest_bytes; /* of the records received since they were last asked for */
     int borrowed_count;
     uint64_t borrowed[FACE_BORROWED_MAX]; /* records whose bytes a caller reads where they lie */
 } Ring;
@@ -49,6 +50,7 @@ PyObject *Ring_send_large(Ring *self, PyObject *args, PyObject *kwargs);
 
 PyObject *Ring_receive(Ring *self, PyObject *const *args, Py_ssize_t count);
 PyObject *Ring_end_borrowing(Ring *self, PyObject *unused);
+PyObject *Ring_tally(Ring *self, PyObject *unused);
 PyObject *Ring_borrow(Ring *self, PyObject *const *args, Py_ssize_t count);
 PyObject *Ring_recv(Ring *self, PyObject *args, PyObject *kwargs);
 PyObject *Ring_claim(Ring *self, PyObject *args, PyObject *kwargs);

@@ -73,13 +73,23 @@ static bool is_lent(const Ring *self, const struct ring_view *view, enum taking 
            self->borrowed_count < FACE_BORROWED_MAX;
 }
 
+static void count_in(Ring *self, uint64_t bytes) {
+    self->taken_count++;
+    self->taken_bytes += bytes;
+    self->largest_bytes = bytes > self->largest_bytes ? bytes : self->largest_bytes;
+}
+
 static bool append_record(Ring *self, PyObject *list, const struct ring_view *view, enum taking how) {
     if (view->kind == RING_BATCH) {
+        count_in(self, view->length);
         return append_batch(self, list, view, how == CLAIM);
     }
     PyObject *payload = is_lent(self, view, how)  ? span_of(self, view->body, view->length)
                         : view->kind == RING_SIDE ? read_side(self, view)
                                                   : PyBytes_FromStringAndSize((const char *)view->body, view->length);
+    if (payload != NULL) {
+        count_in(self, view->kind == RING_SIDE ? (uint64_t)PyBytes_GET_SIZE(payload) : view->length);
+    }
     return append(list, view, payload, how == CLAIM);
 }
 
@@ -192,6 +202,14 @@ PyObject *Ring_end_borrowing(Ring *self, PyObject *unused) {
     }
     face_end_borrowing(self);
     Py_RETURN_NONE;
+}
+
+PyObject *Ring_tally(Ring *self, PyObject *unused) {
+    (void)unused;
+    PyObject *found = Py_BuildValue("KKK", (unsigned long long)self->taken_count, (unsigned long long)self->taken_bytes,
+                                    (unsigned long long)self->largest_bytes);
+    self->taken_count = self->taken_bytes = self->largest_bytes = 0;
+    return found;
 }
 
 PyObject *Ring_claim(Ring *self, PyObject *args, PyObject *kwargs) {

@@ -267,6 +267,7 @@ static PyMethodDef ring_methods[] = {
     CALL("receive", Ring_receive, METH_FASTCALL),
     CALL("borrow", Ring_borrow, METH_FASTCALL),
     CALL("end_borrowing", Ring_end_borrowing, METH_NOARGS),
+    CALL("tally", Ring_tally, METH_NOARGS),
     CALL("recv", Ring_recv, METH_VARARGS | METH_KEYWORDS),
     CALL("claim", Ring_claim, METH_VARARGS | METH_KEYWORDS),
     CALL("done", Ring_done, METH_O),

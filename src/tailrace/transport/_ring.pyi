@@ -56,6 +56,9 @@ class Ring:
     # Free what was lent before the next call does.
     def end_borrowing(self) -> None: ...
 
+    # How many records this Ring has received since the last tally, their bytes, and those of the largest.
+    def tally(self) -> tuple[int, int, int]: ...
+
     # Take ready records without waiting, as (target, payload); a batch record gives several entries.
     def recv(self, max_records: int = 64) -> list[tuple[int, bytes]]: ...
 

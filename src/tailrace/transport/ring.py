@@ -33,10 +33,15 @@ else:
 
 RING_BYTES = 1 << 20
 RING_BYTES_BOUND = 16 << 20
+#: A ring is made no smaller than this by itself: what lies in it stays in the processor's cache.
+RING_BYTES_FLOOR = 1 << 20
 MESSAGES_TARGET = 100
-# The sizer looks at every fourth hand-over only: it must not cost what it saves.
-_SAMPLE_EVERY = 4
-_LOOK_EVERY_RECORDS = 64
+#: A message of more than a quarter of the ring goes through a file of its own.
+_LARGEST_PER_RING = 4
+_UNIT_BYTES = 64
+# The sizer looks now and then only: it must not cost what it saves.
+_TALLY_EVERY_CALLS = 16
+_LOOK_EVERY_RECORDS = 256
 
 
 class RingUnavailableError(TailraceError):
@@ -54,11 +59,11 @@ class Waiting(IntEnum):
 
 
 class Sizer:
-    """How large a ring should be: room for a number of mean messages, within a bound.
+    """How large a ring should be: room for a number of mean messages, and for the largest in a quarter of it.
 
     A ring of 50 to 100 messages is right: a smaller one makes producers wait, a larger one only lets queues grow and
-    leaves the cache. Grows when producers found it full and it holds fewer than the target; shrinks when it holds more
-    than four times the target.
+    leaves the cache. Grows to the target when producers found it full, and as far as the largest message needs at once;
+    shrinks when it is more than twice as large as it should be.
     """
 
     def __init__(self, least_bytes: int, most_bytes: int, messages_target: int = MESSAGES_TARGET) -> None:
@@ -67,36 +72,50 @@ class Sizer:
         self._messages_target = messages_target
         self._records = 0
         self._bytes = 0
+        self._largest_bytes = 0
         self._full_count = 0
 
-    def note(self, records: int, payload_bytes: int) -> bool:
+    def note(self, records: int, payload_bytes: int, largest_bytes: int, ring_bytes: int) -> bool:
         """Count what was received; True when it is time to ask for a size."""
         self._records += records
         self._bytes += payload_bytes
-        return self._records >= _LOOK_EVERY_RECORDS
+        self._largest_bytes = max(self._largest_bytes, largest_bytes)
+        return self._records >= _LOOK_EVERY_RECORDS or _ring_for(largest_bytes) > ring_bytes
 
     def size(self, ring_bytes: int, full_count: int) -> int:
         """Choose the ring's next size from its present one and how often producers have found it full."""
-        wanted_bytes = self._messages_target * self._bytes // max(self._records, 1)
-        wanted_bytes = min(max(wanted_bytes, self._least_bytes), self._most_bytes)
+        for_largest_bytes = self._bounded(_ring_for(self._largest_bytes))
+        for_many_bytes = self._bounded(self._messages_target * self._bytes // max(self._records, 1))
+        wanted_bytes = max(for_largest_bytes, for_many_bytes)
         was_full = full_count > self._full_count
         self._records = self._bytes = 0
+        self._largest_bytes //= 2  # a large one now and then should find the ring as it left it
         self._full_count = full_count
-        if (was_full and wanted_bytes > ring_bytes) or wanted_bytes * 4 < ring_bytes:
+        if wanted_bytes * 2 < ring_bytes:
             return wanted_bytes
-        return ring_bytes
+        return max(ring_bytes, wanted_bytes if was_full else for_largest_bytes)
+
+    def _bounded(self, wanted_bytes: int) -> int:
+        return min(max(wanted_bytes, self._least_bytes), self._most_bytes)
+
+
+def _ring_for(message_bytes: int) -> int:
+    return _LARGEST_PER_RING * _UNIT_BYTES * -(-message_bytes // _UNIT_BYTES)
 
 
 class Inbox:
     """The ring of one worker: made by it, read by its loop."""
 
     def __init__(self, path: str, ring_bytes: int = RING_BYTES, ring_bytes_bound: int = RING_BYTES_BOUND) -> None:
-        """Make the ring's file. NoSharedMemoryError: use a Unix socket instead."""
+        """Make the ring's file of ``ring_bytes``, which may become smaller and larger than that as messages are.
+
+        NoSharedMemoryError: use a Unix socket instead.
+        """
         bound_bytes = max(ring_bytes, ring_bytes_bound)
         self.path = path
         self.ring = _create(path, ring_bytes, bound_bytes)
-        self._sizer = Sizer(ring_bytes, bound_bytes)
-        self._receives = 0
+        self._sizer = Sizer(min(ring_bytes, RING_BYTES_FLOOR), bound_bytes)
+        self._calls = 0
 
     def set_waiting(self, strategy: Waiting, spin_us: int = 1000) -> None:
         """Choose how ``wait`` waits."""
@@ -115,27 +134,26 @@ class Inbox:
 
         A ``patient`` one, whose timeout is short, is not woken by messages that can wait.
         """
-        messages = self.ring.receive(max_records, timeout_us, patient)
-        self._receives += 1
-        if self._receives % _SAMPLE_EVERY == 0:
-            self._adapt(messages)
-        return messages
+        self._adapt()
+        return self.ring.receive(max_records, timeout_us, patient)
 
     def borrow(
         self, max_records: int = 64, timeout_us: int = 0, *, patient: bool = False
     ) -> list[tuple[int, bytes | memoryview]]:
         """Like ``receive``, without copying what is large: those payloads hold until the next call to this inbox."""
-        messages = self.ring.borrow(max_records, timeout_us, patient)
-        self._receives += 1
-        if self._receives % _SAMPLE_EVERY == 0:
-            self._adapt(messages)
-        return messages
+        self._adapt()
+        return self.ring.borrow(max_records, timeout_us, patient)
 
-    def _adapt(self, messages: Sequence[tuple[int, bytes | memoryview]]) -> None:
-        if not self._sizer.note(len(messages), sum(len(payload) for _, payload in messages)):
+    def _adapt(self) -> None:
+        """Before the wait, for what came before it: behind it stands only who waits for the message."""
+        self._calls += 1
+        if self._calls % _TALLY_EVERY_CALLS:
             return
-        size_bytes = self._sizer.size(self.ring.ring_bytes, self.ring.full_count)
-        if size_bytes != self.ring.ring_bytes:
+        ring_bytes = self.ring.ring_bytes
+        if not self._sizer.note(*self.ring.tally(), ring_bytes):
+            return
+        size_bytes = self._sizer.size(ring_bytes, self.ring.full_count)
+        if size_bytes != ring_bytes:
             with suppress(OSError):  # no memory to grow into: the present size goes on
                 self.ring.resize(size_bytes)
 

@@ -409,13 +409,41 @@ def test_errors_are_named(folder):
     [
         (1000, 1 << 16, True, 100_000),
         (1000, 1 << 16, False, 1 << 16),
-        (100_000, 1 << 16, True, 1 << 20),
+        (10_000, 1 << 16, True, 1_000_000),
+        (100_000, 1 << 20, True, 1 << 20),
         (100, 1 << 20, False, 1 << 16),
         (1000, 200_000, True, 200_000),
+        (1000, 200_001, True, 100_000),
     ],
 )
 def test_the_sizer(mean_bytes, ring_bytes, found_full, expected_bytes):
     sizer = face.Sizer(1 << 16, 1 << 20)
-    assert not sizer.note(10, 10 * mean_bytes)
-    assert sizer.note(300, 300 * mean_bytes)
+    assert not sizer.note(10, 10 * mean_bytes, mean_bytes, ring_bytes)
+    assert sizer.note(300, 300 * mean_bytes, mean_bytes, ring_bytes)
     assert sizer.size(ring_bytes, 5 if found_full else 0) == expected_bytes
+
+
+def test_a_large_message_makes_the_ring_grow_at_once_and_is_remembered_for_a_while():
+    sizer = face.Sizer(1 << 16, 1 << 20)
+    assert sizer.note(1, 200_001, 200_001, 1 << 16)
+    grown = sizer.size(1 << 16, 0)
+    assert grown == 4 * 200_064  # whole units of 64 bytes
+    sizes = [sizer.size(grown, 0) for _ in range(5) if sizer.note(256, 2560, 10, grown)]
+    assert sizes[0] == grown, "a large one may come again"
+    assert sizes[-1] == 1 << 16
+
+
+def test_an_inbox_fits_its_messages(folder):
+    inbox = face.Inbox(str(folder / "fitted"), 4 << 20, 16 << 20)
+    outlet = face.Outlet(inbox.path)
+
+    def pass_on(payload, count):
+        for _ in range(count):
+            assert outlet.send(0, payload)
+            assert inbox.receive() == [(0, payload)]
+        return inbox.ring.ring_bytes
+
+    assert pass_on(b"x" * 10_000, 600) == face.RING_BYTES_FLOOR
+    assert pass_on(b"y" * 800_000, 32) == 4 * 800_000, "else every one of them took a file of its own"
+    assert outlet.ring.max_message_bytes == 800_000
+    assert pass_on(b"z", 4000) == face.RING_BYTES_FLOOR

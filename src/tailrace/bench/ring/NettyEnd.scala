@@ -22,7 +22,6 @@ object NettyEnd {
   private val FrameBytesMax = 1 << 24
   private val ReadBytesMax = 1 << 20
   private val LeadNs = 20000000L
-  private val SpinNs = 200000L
   private val CopyBytesMax = 4096
   private val epoll = Epoll.isAvailable
 
@@ -136,7 +135,7 @@ object NettyEnd {
   }
 
   /** Sends each message when it is due, from the event loop, which is free for its sockets until shortly before. */
-  private final class Offer(channel: Channel, size: Int, periodNs: Long, count: Int) extends Runnable {
+  private final class Offer(channel: Channel, size: Int, periodNs: Long, spinNs: Long, count: Int) extends Runnable {
     val ended = new LinkedBlockingQueue[String](1)
     private val writer = new Writer(channel, size)
     private var due = System.nanoTime() + LeadNs
@@ -148,7 +147,7 @@ object NettyEnd {
       sent += 1
       due += periodNs
       if (sent == count) ended.put("{\"sent\": " + sent + "}")
-      else channel.eventLoop.schedule(this, math.max(0, due - System.nanoTime() - SpinNs), TimeUnit.NANOSECONDS)
+      else channel.eventLoop.schedule(this, math.max(0, due - System.nanoTime() - spinNs), TimeUnit.NANOSECONDS)
     }
   }
 
@@ -180,7 +179,8 @@ object NettyEnd {
   private def send(channel: Channel, line: String): String = {
     val size = number(line, "size").toInt
     if (line.contains("\"latency\"")) {
-      val offer = new Offer(channel, size, number(line, "period_ns").toLong, number(line, "count").toInt)
+      val (period, spin) = (number(line, "period_ns").toLong, number(line, "spin_ns").toLong)
+      val offer = new Offer(channel, size, period, spin, number(line, "count").toInt)
       channel.eventLoop.execute(offer)
       offer.ended.take()
     } else {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 RING, UDS, TCP, ZMQ, NETTY = ARMS = ("ring", "uds", "tcp", "zmq", "netty")
 SIZES = {"100B": 100, "10KB": 10 << 10, "40KB": 40 << 10, "160KB": 160 << 10, "320KB": 320 << 10}
@@ -45,12 +46,21 @@ SWEEP_MESSAGES = (4, 16, 32, 64, 128, 256, 512)
 SWEEP_SIZES = ("100B", "10KB")
 
 
+class Offer(NamedTuple):
+    """For how long a rate is offered, per repeat and arm."""
+
+    seconds: float
+    repeats: int
+
+
 @dataclass(frozen=True)
 class Plan:
     """Times of one run."""
 
-    #: Many short windows rather than a few long ones: a quiet minute of the machine must not fall to one arm.
-    latency_repeats: int = 11
+    #: By rate. Many short windows rather than a few long ones: a quiet minute of the machine must not fall to one arm.
+    offers: dict[int, Offer] = field(
+        default_factory=lambda: {100: Offer(0.8, 11), 1000: Offer(0.6, 11), 3000: Offer(0.6, 11)}
+    )
     flood_repeats: int = 9
     #: Two queries of one kind differ in speed by a tenth, and keep to it; so each is started anew a few times.
     count_starts: int = 6
@@ -61,8 +71,6 @@ class Plan:
     #: Rounds that may be taken in place of those that the host disturbed.
     spare: int = 5
     count_spare: int = 2
-    #: Rate -> seconds for which it is offered, per repeat and arm.
-    offers_s: dict[int, float] = field(default_factory=lambda: {100: 0.8, 1000: 0.6, 3000: 0.6})
     flood_s: float = 0.6
     warm_s: float = 1.0
     sweep_s: float = 0.5
@@ -75,18 +83,18 @@ class Plan:
 
 FULL = Plan()
 QUICK = Plan(
-    latency_repeats=5,
+    offers={100: Offer(0.3, 7), 1000: Offer(0.1, 3), 3000: Offer(0.08, 3)},
     flood_repeats=7,
     count_starts=2,
-    count_repeats=4,
-    count_window_repeats=5,
-    spare=2,
+    count_repeats=7,
+    count_window_repeats=7,
+    stages_repeats=3,
+    spare=1,
     count_spare=1,
-    offers_s={100: 0.3, 1000: 0.15, 3000: 0.12},
     flood_s=0.18,
     warm_s=0.4,
     sweep_s=0.1,
-    sweep_repeats=3,
+    sweep_repeats=2,
     count_offer_s=0.6,
     stages_s=0.4,
 )

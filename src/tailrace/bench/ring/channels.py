@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from tailrace.config import Settings
 from tailrace.transport.ring import Inbox, Outlet
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ _READ_BYTES = 1 << 20
 _ROOM_US = 10_000_000
 _WAIT_US = 10_000_000
 _CONNECT_S = 20.0
-#: What a worker's inbox has by default, see ``tailrace.config``.
-RING_BYTES = 4 << 20
 _RECORDS_MAX = 256
 
 
@@ -71,10 +70,11 @@ class RingSender:
 
 
 class RingReceiver:
-    """From this process's ring, whose size stays as it is."""
+    """From this process's ring; its size adapts as a worker's does, or stays as it is where one is asked for."""
 
     def __init__(self, address: str, ring_bytes: int) -> None:
-        self._borrow = Inbox(f"{address}.new", ring_bytes).ring.borrow
+        inbox = Inbox(f"{address}.new", ring_bytes or Settings().ring_bytes)
+        self._borrow = inbox.ring.borrow if ring_bytes else inbox.borrow
         Path(f"{address}.new").rename(address)
 
     def receive(self) -> Sequence[tuple[int, Bytes]]:

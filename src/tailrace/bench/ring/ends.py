@@ -18,19 +18,17 @@ from tailrace.bench.peers.child import end_with_parent
 from .channels import Receiver, Sender, open_receiver, open_sender
 
 _WORD = struct.Struct("<q")
-#: Sleeping to the point is beyond the kernel: the last stretch before a message is due is spun away, in all arms alike.
-_SPIN_NS = 200_000
 _LEAD_NS = 20_000_000
 LAST = -1
 
 
-def offer(sender: Sender, size: int, period_ns: int, count: int) -> dict[str, Any]:
+def offer(sender: Sender, size: int, period_ns: int, spin_ns: int, count: int) -> dict[str, Any]:
     """Send so many messages, each when it is due, late ones at once; each carries when it was due."""
     message, number_at = sender.prepare(size), size - _WORD.size
     now_ns, send, pack = time.monotonic_ns, sender.send, _WORD.pack_into
     due_ns = now_ns() + _LEAD_NS
     for number in range(count):
-        rest_ns = due_ns - now_ns() - _SPIN_NS
+        rest_ns = due_ns - now_ns() - spin_ns
         if rest_ns > 0:
             time.sleep(rest_ns / 1e9)
         pack(message, number_at, number)
@@ -101,7 +99,7 @@ def main(role: str, kind: str, address: str, ring_bytes: str) -> None:
         do, size = asked["do"], asked["size"]
         if sender is not None:
             found = (
-                offer(sender, size, asked["period_ns"], asked["count"])
+                offer(sender, size, asked["period_ns"], asked["spin_ns"], asked["count"])
                 if do == "latency"
                 else flood(sender, size, asked["seconds"])
             )

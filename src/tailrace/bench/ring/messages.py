@@ -36,11 +36,16 @@ Missing = dict[str, str]
 
 def planned_s(plan: Plan, only: str | None) -> float:
     """About how long it takes."""
-    offers = sum(plan.offers_s[case.per_s] + EXTRA_S for case in LATENCY if only in {None, case.name})
-    floods = sum(plan.flood_s + EXTRA_S for size in FLOODS if only in {None, size})
-    if not offers + floods:
+    offers_s = sum(_offers_s(case, plan) for case in LATENCY if only in {None, case.name})
+    floods_s = sum(plan.flood_repeats * (plan.flood_s + EXTRA_S) for size in FLOODS if only in {None, size})
+    if not offers_s + floods_s:
         return 0.0
-    return len(ARMS) * (OPEN_S + 2 * plan.warm_s + plan.latency_repeats * offers + plan.flood_repeats * floods)
+    return len(ARMS) * (OPEN_S + 2 * plan.warm_s + offers_s + floods_s)
+
+
+def _offers_s(case: Case, plan: Plan) -> float:
+    seconds, repeats = plan.offers[case.per_s]
+    return repeats * (seconds + EXTRA_S)
 
 
 @contextlib.contextmanager
@@ -79,7 +84,9 @@ def rows(plan: Plan, pace: Pace, folder: Path, only: str | None) -> list[Row]:
         return []
     pace.step("Starting and warming the pairs", len(ARMS) * (OPEN_S + 2 * plan.warm_s))
     with opened(folder, plan) as (pairs, missing):
-        found = [row for case in latency for row in _latency(case, pairs, missing, plan, pace)]
+        # The fastest rates first: what a virtual machine compiles while it runs is compiled by the time of the slowest.
+        measured = {case: _latency(case, pairs, missing, plan, pace) for case in reversed(latency)}
+        found = [row for case in latency for row in measured[case]]
         found += [row for size in floods for row in _flood(size, pairs, missing, plan, pace)]
     return found
 
@@ -90,14 +97,14 @@ def percentile(values: Sequence[int], share: float) -> float:
 
 
 def _latency(case: Case, pairs: dict[str, Pair], missing: Missing, plan: Plan, pace: Pace) -> list[Row]:
-    seconds = plan.offers_s[case.per_s]
-    pace.step(f"One-way latency, {case.name}", len(ARMS) * plan.latency_repeats * (seconds + EXTRA_S))
+    seconds, repeats = plan.offers[case.per_s]
+    pace.step(f"One-way latency, {case.name}", len(ARMS) * _offers_s(case, plan))
 
     def measure(arm: str) -> list[float]:
         late_ns = pairs[arm].latencies_ns(case.bytes, case.per_s, round(seconds * case.per_s))
         return [percentile(late_ns, share) * _US_PER_NS for share in _SHARES.values()]
 
-    found = rounds.take(list(pairs), plan.latency_repeats, measure, pace, spare=plan.spare)
+    found = rounds.take(list(pairs), repeats, measure, pace, spare=plan.spare)
     values = {metric: {arm: [each[at] for each in found[arm]] for arm in pairs} for at, metric in enumerate(_SHARES)}
     return latency_rows(case, values, missing)
 

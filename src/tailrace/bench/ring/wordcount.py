@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 WORKERS = 4
 PER_S = 10_000
 _ARMS = (RING, UDS, TCP)
+#: Offers are short and many: reports come often, so that the next one need not wait long for the last one's latencies.
+_PROGRESS_S = 0.2
+_OFFER_EXTRA_S = 0.3
 _MS_PER_NS = 1e-6
 #: The ring is ahead of both: less latency, more sentences.
 BAR = 1.0
@@ -32,7 +35,7 @@ BAR = 1.0
 def planned_s(plan: Plan) -> float:
     """About how long it takes."""
     window_s = plan.count_warm_s + plan.count_window_s + times.WINDOW_EXTRA_S
-    offer_s = plan.count_offer_s + times.OFFER_EXTRA_S
+    offer_s = plan.count_offer_s + _OFFER_EXTRA_S
     start_s = times.OPEN_S + plan.count_window_repeats * window_s + plan.count_repeats * offer_s
     return plan.count_starts * len(_ARMS) * start_s
 
@@ -59,7 +62,7 @@ def _measure(plan: Plan, pace: Pace) -> tuple[dict[str, list[Histogram]], dict[s
             arm.saturate(plan.count_warm_s, plan.count_warm_s)
 
         def offer(name: str) -> Histogram:
-            pace.step(f"Word count at {PER_S:,}/s over {name}", plan.count_offer_s + times.OFFER_EXTRA_S)
+            pace.step(f"Word count at {PER_S:,}/s over {name}", plan.count_offer_s + _OFFER_EXTRA_S)
             return arms[name].offer(PER_S, plan.count_offer_s)
 
         def saturate(name: str) -> float:
@@ -73,7 +76,7 @@ def _measure(plan: Plan, pace: Pace) -> tuple[dict[str, list[Histogram]], dict[s
 
 
 def _open(contest: Contest, transport: str) -> EngineArm:
-    settings = dataclasses.replace(SETTINGS, transport=transport)
+    settings = dataclasses.replace(SETTINGS, transport=transport, progress_s=_PROGRESS_S)
     arm = EngineArm(transport, "wordcount", contest.folder, lambda: ProcessHost(WORKERS), settings=settings)
     contest.open(arm)
     return arm

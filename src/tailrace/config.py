@@ -171,7 +171,7 @@ class Settings:
     haste: float = 1.0
     #: Bytes of one message between workers at most; checked before memory is taken.
     frame_bytes_max: int = 16 * 1024 * 1024
-    #: Bytes of one worker's shared-memory inbox.
+    #: Bytes with which one worker's shared-memory inbox begins; it then follows its messages, from 1 to 16 MiB.
     ring_bytes: int = 4 * 1024 * 1024
     #: How workers of one node talk: ``auto`` takes the ring where it can be had, else Unix sockets.
     transport: str = "auto"

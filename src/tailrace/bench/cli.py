@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from pathlib import Path  # noqa: TC003 - typer reads the annotations when the command is built
 from typing import Annotated
 
@@ -32,16 +31,16 @@ def bench(
     load = machine.sample_load()
     machine.check_quiet(load, force=force)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))  # a polite end still ends what was started
-    stolen_s, began_s = machine.stolen_s(), time.monotonic()
+    stolen = machine.StolenTime()
     found = run_bench(name, console, quick=quick, only=only, plots=plots)
-    stolen = (machine.stolen_s() - stolen_s) / (time.monotonic() - began_s)
+    stolen_share = stolen.share()
     notes = [
         *found.notes,
-        f"Meanwhile the host took {stolen:.1%} of a core from this machine.",
+        f"Meanwhile the host took {stolen_share:.1%} of a core from this machine.",
         *(["A quick run: short windows, for a look and not for quoting."] if quick else []),
     ]
     report.show(console, name, found.rows, notes)
     if json_file is not None:
-        report.write_json(json_file, report.document(name, found.rows, load, found.versions))
+        report.write_json(json_file, report.document(name, found.rows, load, stolen_share, found.versions))
     if failed(found.rows):
         raise typer.Exit(1)

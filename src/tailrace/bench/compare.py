@@ -85,7 +85,7 @@ def planned_s(plan: Plan, only: str | None) -> float:
 def compare(kind: str, plan: Plan, pace: Pace, only: str | None = None) -> Found:
     """Run the whole comparison, or the one case asked for."""
     found = Found()
-    with Contest(kind, lambda text: pace.step(text, 0)) as contest:
+    with Contest(kind, lambda text: pace.step(text, times.SPARK_S)) as contest:
         pace.step("Getting Bytewax", 0)
         contest.find_peer()
         found.peer_missing, found.peer_version = contest.peer_missing, contest.peer_version

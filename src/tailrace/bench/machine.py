@@ -49,6 +49,20 @@ def stolen_s() -> float:
     return _jiffies()[7] / os.sysconf("SC_CLK_TCK")
 
 
+class StolenTime:
+    """What share of one core the host takes from here on."""
+
+    def __init__(
+        self, taken_s: Callable[[], float] = stolen_s, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._taken_s, self._clock_s = taken_s, clock_s
+        self._stolen_s, self._began_s = taken_s(), clock_s()
+
+    def share(self) -> float:
+        """So far."""
+        return (self._taken_s() - self._stolen_s) / max(1e-9, self._clock_s() - self._began_s)
+
+
 def cores() -> int:
     """Cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

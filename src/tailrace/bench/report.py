@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 _PLAIN_FROM = 100
 
 
-def document(bench: str, rows: Sequence[Row], load: Load, versions: Mapping[str, str]) -> dict[str, Any]:
+def document(
+    bench: str, rows: Sequence[Row], load: Load, stolen_share: float, versions: Mapping[str, str]
+) -> dict[str, Any]:
     """All of a bench's report."""
     return {
         "bench": bench,
-        "machine": machine.describe_machine(load),
+        "machine": machine.describe_machine(load) | {"stolen_share": round(stolen_share, 4)},
         "versions": provenance.versions(versions),
         "commit": provenance.commit(),
         "rows": list(rows),

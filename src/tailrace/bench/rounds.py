@@ -11,7 +11,7 @@ import time
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
-from .machine import stolen_s
+from .machine import StolenTime, stolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -43,9 +43,9 @@ def take(
     rounds: list[dict[Name, Got]] = []
     lost: list[float] = []
     while len(rounds) < repeats + spare and sum(share <= CALM_SHARE for share in lost) < repeats:
-        stolen, began = taken_s(), clock_s()
+        stolen = StolenTime(taken_s, clock_s)
         rounds.append({arm: measure(arm) for arm in dealt.sample(arms, len(arms))})
-        lost.append((taken_s() - stolen) / max(1e-9, clock_s() - began))
+        lost.append(stolen.share())
         if lost[-1] > CALM_SHARE and len(rounds) < repeats + spare:
             pace.step(f"The host took {lost[-1]:.1%} of a core: this round may be replaced", 0)
     calmest = sorted(range(len(rounds)), key=lost.__getitem__)[:repeats]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from tailrace.transport.ring import RING_BYTES_BOUND
+
 from . import errors
 
 if TYPE_CHECKING:
@@ -48,12 +50,12 @@ def _check_pyspark_memory(conf: Any, workers: int, settings: Settings) -> None:
         return
     cores = int(conf.get("spark.executor.cores", "1"))
     allowed = _bytes(limit) // max(1, cores)
-    needed = _WORKER_BYTES + settings.ring_bytes * (workers + 1)
+    needed = _WORKER_BYTES + max(settings.ring_bytes, RING_BYTES_BOUND) * (workers + 1)
     if allowed < needed:
         raise errors.PySparkMemoryError(
             f"spark.executor.pyspark.memory={limit} leaves a worker {allowed >> 20} MiB of address space; "
             f"{needed >> 20} MiB are needed for it and the rings of {workers} workers.",
-            "Raise or unset spark.executor.pyspark.memory, or lower the setting ring_bytes.",
+            "Raise or unset spark.executor.pyspark.memory, or lower the setting ring_bytes if it is above 16 MiB.",
         )
 
 

@@ -156,7 +156,7 @@ def test_the_search_comes_near_the_highest_rate_that_holds(limit):
 def test_the_report_is_as_the_schema_says(tmp_path):
     rows = [make_row("c", "m", "u", [1.0], better="lower", base=[2.0], baseline="b", bar=1.0)]
     file = tmp_path / "rows.json"
-    report.write_json(file, report.document("wordcount", rows, Load(2, 0.0, 0.0), {"bytewax": "0.21.1"}))
+    report.write_json(file, report.document("wordcount", rows, Load(2, 0.0, 0.0), 0.125, {"bytewax": "0.21.1"}))
     read = json.loads(file.read_text())
     assert list(read) == ["bench", "machine", "versions", "commit", "rows"]
     assert read["rows"] == rows
@@ -172,13 +172,21 @@ def test_the_table_names_what_was_missed():
     assert "75% of the words" in out.getvalue()
 
 
-def test_the_time_left_shrinks_with_what_was_planned():
-    out = io.StringIO()
-    with Pace(Console(file=out), 100.0) as pace:
-        assert pace.left_s() == 100.0
-        pace.step("one", 100.0)
+def test_the_time_left_shrinks_with_what_was_planned_and_stretches_with_what_it_took():
+    out, now_s = io.StringIO(), 0.0
+    with Pace(Console(file=out), 100.0, clock_s=lambda: now_s) as pace:
+        pace.step("one", 20.0)
+        now_s = 15.0
+        assert pace.left_s() == 85.0
+        now_s = 40.0
+        pace.step("a word on it", 0)
+        assert pace.left_s() == 80.0, "what was planned for a step does not last longer than that"
+        pace.step("two", 80.0)
+        assert pace.left_s() == 160.0, "the first one took twice as long as planned"
+        now_s = 200.0
         assert pace.left_s() == 0.0
     assert "1 min 40 s left  one" in out.getvalue()
+    assert "2 min 40 s left  two" in out.getvalue()
 
 
 def test_unknown_names_are_refused_before_anything_starts():

@@ -52,9 +52,7 @@ def stolen_s() -> float:
 class StolenTime:
     """What share of one core the host takes from here on."""
 
-    def __init__(
-        self, taken_s: Callable[[], float] = stolen_s, clock_s: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, taken_s: Callable[[], float] = stolen_s, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._taken_s, self._clock_s = taken_s, clock_s
         self._stolen_s, self._began_s = taken_s(), clock_s()
 

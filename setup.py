@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 RING = ("map", "peers", "protocol", "side", "wait", "watch", "face_send", "face_receive", "face_span", "face_wait")
-HOT = ("common", "bundles", "roots", "pack", "unpack")
+HOT = ("common", "bundles", "roots", "pack", "unpack", "weigh")
 #: The library that holds the compiled modules; each module is a small extension of its own that asks it.
 GROUP = "tailrace"
 

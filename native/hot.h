@@ -22,6 +22,9 @@ enum { HEAD_ROOT, HEAD_INC, HEAD_LINEAGE, HEAD_PLACES };
 
 #define OFFSET_BITS 47
 #define OFFSET_MAX ((1ULL << OFFSET_BITS) - 1)
+/* The lower part of an incarnation counts the replays of its root; tailrace/batch.py. */
+#define REPLAY_BITS 32
+#define REPLAY_MAX ((1ULL << REPLAY_BITS) - 1)
 
 typedef struct {
     uint64_t *items;
@@ -56,6 +59,7 @@ PyObject *file_bundles(PyObject *module, PyObject *args);
 PyObject *file_values(PyObject *module, PyObject *args);
 PyObject *pack_frame(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *open_message(PyObject *module, PyObject *message);
+PyObject *weigh(PyObject *module, PyObject *const *args, Py_ssize_t count);
 int open_roots_ready(PyObject *module);
 
 #endif

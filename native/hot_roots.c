@@ -10,6 +10,7 @@
 #include "hot.h"
 
 #include <string.h>
+#include <structmember.h>
 
 #define FIRST_SLAB 1024
 #define MULTIPLIER 0x9E3779B97F4A7C15ULL
@@ -18,6 +19,7 @@ typedef struct {
     uint64_t root, left, inc;
     int64_t due_ns, sent_ns, since_ns; /* since: the newest incarnation's sending */
     PyObject *given;
+    uint64_t bytes; /* its part of what was given */
     uint32_t index;
     uint32_t live;
 } Entry;
@@ -29,6 +31,7 @@ typedef struct {
     size_t room;        /* of the slab, a power of two; there are twice as many buckets */
     size_t first, next; /* counted on; the place is the count modulo the room */
     size_t live;
+    unsigned long long bytes; /* of what was given for the live ones */
 } OpenRoots;
 
 static Entry *entry_at(const OpenRoots *self, size_t count)
@@ -76,6 +79,7 @@ static void close_entry(OpenRoots *self, Entry *entry)
     vacate(self, bucket_of(self, entry->root));
     entry->live = 0;
     self->live--;
+    self->bytes -= entry->bytes;
     while (self->first < self->next && !entry_at(self, self->first)->live) {
         self->first++;
     }
@@ -128,8 +132,14 @@ static int append_int(PyObject *list, PyObject *item)
     return failed;
 }
 
+/* What was given for roots that are entered together, and what each of them has of its bytes. */
+typedef struct {
+    PyObject *given;
+    uint64_t bytes;
+} Gift;
+
 static int enter_one(OpenRoots *self, const uint64_t *head, uint64_t left, int64_t due_ns, int64_t now_ns,
-                     PyObject *given, Py_ssize_t index)
+                     const Gift *gift, Py_ssize_t index)
 {
     if (find(self, head[HEAD_ROOT]) != NULL) {
         PyErr_Format(PyExc_ValueError, "root %llu is open already", (unsigned long long)head[HEAD_ROOT]);
@@ -139,11 +149,20 @@ static int enter_one(OpenRoots *self, const uint64_t *head, uint64_t left, int64
         return -1;
     }
     size_t place = self->next & (self->room - 1);
-    self->slab[place] = (Entry){head[HEAD_ROOT], left,   head[HEAD_INC],   due_ns,         now_ns,
-                                now_ns,          Py_NewRef(given), (uint32_t)index, 1};
+    self->slab[place] = (Entry){.root = head[HEAD_ROOT],
+                                .left = left,
+                                .inc = head[HEAD_INC],
+                                .due_ns = due_ns,
+                                .sent_ns = now_ns,
+                                .since_ns = now_ns,
+                                .given = Py_NewRef(gift->given),
+                                .bytes = gift->bytes,
+                                .index = (uint32_t)index,
+                                .live = 1};
     self->buckets[bucket_of(self, head[HEAD_ROOT])] = (uint32_t)place + 1;
     self->next++;
     self->live++;
+    self->bytes += gift->bytes;
     return 0;
 }
 
@@ -157,7 +176,7 @@ static int64_t due_of(PyObject *dues, Py_ssize_t index, int64_t now_ns)
 }
 
 static int enter_all(OpenRoots *self, const Heads *in, const uint64_t *done, PyObject *dues, int64_t now_ns,
-                     PyObject *given, PyObject *latencies)
+                     const Gift *gift, PyObject *latencies)
 {
     for (Py_ssize_t i = 0; i < in->count; i++) {
         const uint64_t *head = in->at + i * HEAD_PLACES;
@@ -166,7 +185,7 @@ static int enter_all(OpenRoots *self, const Heads *in, const uint64_t *done, PyO
             return -1;
         }
         uint64_t left = head[HEAD_LINEAGE] ^ (done == NULL ? 0 : done[i]);
-        int failed = left != 0 ? enter_one(self, head, left, due_ns, now_ns, given, i)
+        int failed = left != 0 ? enter_one(self, head, left, due_ns, now_ns, gift, i)
                                : append_int(latencies, PyLong_FromLongLong(now_ns - due_ns));
         if (failed) {
             return -1;
@@ -179,12 +198,14 @@ static PyObject *open_roots_enter(OpenRoots *self, PyObject *args)
 {
     PyObject *column, *done, *dues, *given, *latencies = NULL;
     long long now_ns;
+    unsigned long long bytes = 0;
     Heads in = {0};
     Py_buffer done_view = {0};
-    if (!PyArg_ParseTuple(args, "OOOLO", &column, &done, &dues, &now_ns, &given) ||
+    if (!PyArg_ParseTuple(args, "OOOLO|K", &column, &done, &dues, &now_ns, &given, &bytes) ||
         heads_open(&in, column) < 0) {
         return NULL;
     }
+    Gift gift = {given, in.count ? bytes / (uint64_t)in.count : 0};
     PyObject *due_items = dues == Py_None ? NULL : PySequence_Fast(dues, "expected the times when roots were due");
     if ((dues == Py_None || due_items != NULL) &&
         (done == Py_None || PyObject_GetBuffer(done, &done_view, PyBUF_SIMPLE) == 0)) {
@@ -194,7 +215,7 @@ static PyObject *open_roots_enter(OpenRoots *self, PyObject *args)
         } else {
             latencies = PyList_New(0);
         }
-        if (latencies != NULL && enter_all(self, &in, done_view.buf, due_items, now_ns, given, latencies) < 0) {
+        if (latencies != NULL && enter_all(self, &in, done_view.buf, due_items, now_ns, &gift, latencies) < 0) {
             Py_CLEAR(latencies);
         }
     }
@@ -273,6 +294,44 @@ static PyObject *open_roots_sent_before(OpenRoots *self, PyObject *args)
     for (size_t count = self->first; roots != NULL && count < self->next && PyList_GET_SIZE(roots) < limit; count++) {
         const Entry *entry = entry_at(self, count);
         if (entry->live && entry->since_ns < before_ns &&
+            append_int(roots, PyLong_FromUnsignedLongLong(entry->root)) < 0) {
+            Py_CLEAR(roots);
+        }
+    }
+    return roots;
+}
+
+/* How long after its last sending a root is overdue: twice as long after each replay beyond the grace, up to a longest
+ * wait. */
+static int64_t patience_ns(uint64_t replays, uint64_t grace, int64_t timeout_ns, int64_t longest_ns)
+{
+    int64_t wait_ns = timeout_ns;
+    for (; replays > grace && wait_ns < longest_ns; replays--) {
+        wait_ns *= 2;
+    }
+    return wait_ns < longest_ns ? wait_ns : longest_ns;
+}
+
+static PyObject *open_roots_overdue(OpenRoots *self, PyObject *args)
+{
+    long long now_ns, timeout_ns, longest_ns;
+    Py_ssize_t limit;
+    unsigned long long replays_max, grace;
+    if (!PyArg_ParseTuple(args, "LLLnKK", &now_ns, &timeout_ns, &longest_ns, &limit, &replays_max, &grace)) {
+        return NULL;
+    }
+    if (longest_ns < timeout_ns) {
+        longest_ns = timeout_ns;
+    }
+    PyObject *roots = PyList_New(0);
+    for (size_t count = self->first; roots != NULL && count < self->next && PyList_GET_SIZE(roots) < limit; count++) {
+        const Entry *entry = entry_at(self, count);
+        uint64_t replays = entry->inc & REPLAY_MAX;
+        if (entry->live && now_ns - entry->sent_ns <= timeout_ns) {
+            break; /* those behind it are younger */
+        }
+        if (entry->live && replays < replays_max &&
+            now_ns - entry->since_ns > patience_ns(replays, grace, timeout_ns, longest_ns) &&
             append_int(roots, PyLong_FromUnsignedLongLong(entry->root)) < 0) {
             Py_CLEAR(roots);
         }
@@ -407,6 +466,7 @@ static int open_roots_clear(OpenRoots *self)
 {
     size_t first = self->first, next = self->next;
     self->first = self->next = self->live = 0;
+    self->bytes = 0;
     if (self->buckets != NULL) {
         memset(self->buckets, 0, 2 * self->room * sizeof(uint32_t));
     }
@@ -432,12 +492,20 @@ static PyMethodDef methods[] = {
      "XOR acks in; gives the latencies of the roots they complete, and the acks of other incarnations. Appends to a "
      "list, if given one, how long ago each of those roots was first sent."},
     {"sent_before", (PyCFunction)open_roots_sent_before, METH_VARARGS, "Roots last sent before a time, oldest first."},
+    {"overdue", (PyCFunction)open_roots_overdue, METH_VARARGS,
+     "Roots last sent longer ago than a timeout, oldest first: now, the timeout, the longest it becomes, how many, the "
+     "replays after which a root is passed over, and those after which its timeout doubles with each."},
     {"ages", (PyCFunction)open_roots_ages, METH_O, "How long ago each open root was first sent."},
     {"look", (PyCFunction)open_roots_look, METH_O, "What is left of a root, incarnation, due, sent, given, index."},
     {"restart", (PyCFunction)open_roots_restart, METH_VARARGS, "Begin another incarnation of a root."},
     {"close", (PyCFunction)open_roots_close, METH_O, "Take a root out."},
     {"lows", (PyCFunction)open_roots_lows, METH_NOARGS, "Per partition the lowest offset that is open."},
     {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"bytes", T_ULONGLONG, offsetof(OpenRoots, bytes), READONLY, "Bytes of what was given for the open roots."},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static PySequenceMethods as_sequence = {
@@ -455,6 +523,7 @@ static PyTypeObject open_roots_type = {
     .tp_traverse = (traverseproc)open_roots_traverse,
     .tp_clear = (inquiry)open_roots_clear,
     .tp_methods = methods,
+    .tp_members = members,
     .tp_as_sequence = &as_sequence,
 };
 

@@ -224,6 +224,8 @@ static PyMethodDef methods[] = {
      "A frame of data: channel, serial, values, sizes and heads; None where the values are not all of one plain type."},
     {"open_message", open_message, METH_O,
      "Slot and attempt of a message's writer and its frames: kind, channel, and columns or bytes."},
+    {"weigh", (PyCFunction)(void (*)(void))weigh, METH_FASTCALL,
+     "About how many bytes the values of a list take in memory, from a place on."},
     {NULL, NULL, 0, NULL},
 };
 

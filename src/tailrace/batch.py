@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 OFFSET_BITS = 47
 OFFSET_MAX = (1 << OFFSET_BITS) - 1
 PARTITIONS_MAX = 1 << 16
-#: An incarnation is the source task's attempt over the number of the replay.
-REPLAY_BITS = 8
+#: An incarnation is the source task's attempt over the number of the replay. With a replay each millisecond the number
+#: lasts for weeks, and replays of one root become rarer: were it to wrap, a replay would pass for a first incarnation.
+REPLAY_BITS = 32
+REPLAY_MAX = (1 << REPLAY_BITS) - 1
 #: Numbers in a head: root, incarnation, lineage.
 HEAD_PLACES = 3
 

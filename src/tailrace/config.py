@@ -142,7 +142,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "node_is": ("host", "executor", "worker"),
 }
 #: Settings of which 0 means off.
-_MAY_BE_ZERO = frozenset({"prometheus_port", "link_bytes_per_s"})
+_MAY_BE_ZERO = frozenset({"prometheus_port", "link_bytes_per_s", "queue_bytes"})
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,9 @@ class Settings:
     inbox_tuples: int = 8192
     #: Tuples that may wait behind one task for one destination before the task is held back.
     outbox_tuples: int = 4096
+    #: Bytes of values that may wait in one worker's queues, shared out over them; 0 is a quarter of its part of the
+    #: executor's memory.
+    queue_bytes: int = 0
     #: Tuples per frame at most.
     batch_max: int = 1024
     #: How long a tuple may wait for company while the worker is busy.
@@ -167,6 +170,8 @@ class Settings:
     replay_budget: float = 0.028
     #: Replays for lateness that a source task may save up.
     replay_burst: int = 64
+    #: Replays for lateness of one root, each after twice the wait of the one before; then it only counts as lost.
+    replays_max: int = 8
     #: Divides the periods of adaptive policies (timeouts, weights): for short experiments.
     haste: float = 1.0
     #: Bytes of one message between workers at most; checked before memory is taken.

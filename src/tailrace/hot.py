@@ -7,12 +7,15 @@ plain lists, dicts and arrays only.
 
 from __future__ import annotations
 
+import gc
+import sys
 from itertools import islice
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import batch as _batch
-from .batch import HEAD_PLACES, OFFSET_BITS, OFFSET_MAX, mix, numbers, root_id, root_lineage
+from .batch import HEAD_PLACES, OFFSET_BITS, OFFSET_MAX, REPLAY_MAX, mix, numbers, root_id, root_lineage
 
 if TYPE_CHECKING:
     from array import array
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OpenRoots", "by_partition", "count_buckets", "count_keys", "file_bundles", "file_values", "look_up", "root_heads",
-    "survey",
+    "survey", "weigh",
 ]  # fmt: skip
 
 #: Values, sizes and heads of one outbox.
@@ -120,6 +123,11 @@ def count_keys_py(counts: dict[Any, int], keys: list[Any], into: list[Any]) -> N
         into.append((key, count))
 
 
+def patience_ns(replays: int, grace: int, timeout_ns: int, longest_ns: int) -> int:
+    """How long after its last sending a root is overdue: twice as long after each replay beyond the grace."""
+    return min(max(timeout_ns, longest_ns), timeout_ns << min(max(0, replays - grace), 64))
+
+
 class OpenRootsPy:
     """Open roots of one source task, oldest first: what is left of each, its incarnation, when due and sent, its gift.
 
@@ -128,6 +136,8 @@ class OpenRootsPy:
 
     def __init__(self) -> None:
         self._open: dict[int, list[Any]] = {}
+        #: Bytes of what was given for the open roots.
+        self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -136,11 +146,18 @@ class OpenRootsPy:
         return root in self._open
 
     def enter(
-        self, heads: array[int], done: array[int] | None, dues_ns: Sequence[int] | None, now_ns: int, given: Any
+        self,
+        heads: array[int],
+        done: array[int] | None,
+        dues_ns: Sequence[int] | None,
+        now_ns: int,
+        given: Any,
+        given_bytes: int = 0,
     ) -> list[int]:
         """Enter fresh roots, of which ``done`` is acknowledged already; gives the latencies of the complete ones."""
         latencies = []
         bundles = len(heads) // HEAD_PLACES
+        share = given_bytes // bundles if bundles else 0
         rows = zip(_heads(heads), done or [0] * bundles, dues_ns or [now_ns] * bundles, strict=True)
         for index, ((root, inc, lineage), acked, due_ns) in enumerate(rows):
             if root in self._open:
@@ -148,7 +165,8 @@ class OpenRootsPy:
             if lineage == acked:
                 latencies.append(now_ns - due_ns)
             else:
-                self._open[root] = [lineage ^ acked, inc, due_ns, now_ns, given, index, now_ns]
+                self._open[root] = [lineage ^ acked, inc, due_ns, now_ns, given, index, now_ns, share]
+                self.bytes += share
         return latencies
 
     def settle(self, heads: array[int], now_ns: int, spent: list[int] | None) -> tuple[list[int], array[int] | None]:
@@ -169,12 +187,28 @@ class OpenRootsPy:
                 latencies.append(now_ns - entry[2])
                 if spent is not None:
                     spent.append(now_ns - entry[3])
-                del self._open[root]
+                self.close(root)
         return latencies, strays or None
 
     def sent_before(self, before_ns: int, limit: int) -> list[int]:
         """List the roots last sent before a time, oldest first."""
         return list(islice((root for root, entry in self._open.items() if entry[6] < before_ns), limit))
+
+    def overdue(
+        self, now_ns: int, timeout_ns: int, longest_ns: int, limit: int, replays_max: int, grace: int
+    ) -> list[int]:
+        """List the roots last sent longer ago than a timeout, oldest first, replayed less than ``replays_max`` times.
+
+        With each replay beyond the ``grace`` a root's timeout doubles, up to the longest wait.
+        """
+        late: list[int] = []
+        for root, entry in self._open.items():
+            if len(late) >= limit or now_ns - entry[3] <= timeout_ns:
+                break  # those behind it are younger
+            replays = entry[1] & REPLAY_MAX
+            if replays < replays_max and now_ns - entry[6] > patience_ns(replays, grace, timeout_ns, longest_ns):
+                late.append(root)
+        return late
 
     def ages(self, now_ns: int) -> list[int]:
         """Tell how long ago each open root was first sent."""
@@ -182,7 +216,7 @@ class OpenRootsPy:
 
     def look(self, root: int) -> tuple[int, int, int, int, Any, int]:
         """Tell what is left of a root, its incarnation, when it was due and first sent, its gift and index there."""
-        left, inc, due_ns, sent_ns, given, index, _ = self._open[root]
+        left, inc, due_ns, sent_ns, given, index, _, _ = self._open[root]
         return left, inc, due_ns, sent_ns, given, index
 
     def restart(self, root: int, inc: int, left: int, now_ns: int) -> None:
@@ -192,7 +226,7 @@ class OpenRootsPy:
 
     def close(self, root: int) -> None:
         """Take a root out."""
-        del self._open[root]
+        self.bytes -= self._open.pop(root)[7]
 
     def lows(self) -> dict[int, int]:
         """Tell the lowest open offset of each partition."""
@@ -211,6 +245,63 @@ def count_buckets_py(counts: dict[int, int], values: list[int]) -> None:
         counts[bucket] = counts.get(bucket, 0) + 1
 
 
+#: How deep and how far an object is followed, and how many items of a long container stand for all.
+_DEPTH_MAX, _VISITS_MAX, _SAMPLES = 4, 64, 16
+_NUMBER_BYTES, _CONTAINER_BYTES, _PLACE_BYTES, _ENTRY_BYTES = 32, 64, 8, 40
+_SINGLE = frozenset({int, float, bool, type(None)})
+_PLAIN = _SINGLE | {str, bytes}
+_PASSED_OVER = (type, ModuleType, FunctionType)
+
+
+class _Scale:
+    """Weighs one value; ``native/hot_weigh.c`` says how."""
+
+    def __init__(self) -> None:
+        self._visits_left = _VISITS_MAX
+
+    def weigh(self, value: Any, depth: int = 0) -> int:
+        kind = type(value)
+        if kind is str or kind is bytes:
+            return sys.getsizeof(value)
+        if kind not in _SINGLE and depth < _DEPTH_MAX:
+            self._visits_left -= 1
+            if self._visits_left > 0:
+                return self._followed(value, depth + 1)
+        return _NUMBER_BYTES
+
+    def _followed(self, value: Any, depth: int) -> int:
+        if type(value) in {tuple, list}:
+            step = max(1, len(value) // _SAMPLES)
+            sample = [self.weigh(item, depth) for item in value[: step * _SAMPLES : step]]
+            return _CONTAINER_BYTES + len(value) * _PLACE_BYTES + _scaled(sample, len(value))
+        if type(value) is dict:
+            pairs = islice(value.items(), _SAMPLES)
+            sample = [self.weigh(key, depth) + self.weigh(item, depth) for key, item in pairs]
+            return _CONTAINER_BYTES + len(value) * _ENTRY_BYTES + _scaled(sample, len(value))
+        try:
+            found = int(value.__sizeof__())
+        except Exception:  # noqa: BLE001 - a user's object may say anything
+            found = _NUMBER_BYTES
+        for child in gc.get_referents(value):
+            if self._visits_left <= 0:
+                break
+            if not isinstance(child, _PASSED_OVER):
+                found += self.weigh(child, depth)
+        return found
+
+
+def _scaled(sample: list[int], count: int) -> int:
+    return sum(sample) * count // len(sample) if sample else 0
+
+
+def weigh_py(values: list[Any], first: int) -> int:
+    """Tell about how many bytes the values of a list take in memory, from a place on."""
+    rest = values[first:] if first else values
+    if set(map(type, rest)) <= _PLAIN:
+        return _PLACE_BYTES * len(rest) + sum(map(sys.getsizeof, rest))
+    return sum(_PLACE_BYTES + _Scale().weigh(value) for value in rest)
+
+
 try:
     from ._hot import (
         OpenRoots,
@@ -222,13 +313,14 @@ try:
         look_up,
         root_heads,
         survey,
+        weigh,
     )
 except ImportError:
     NATIVE = False
     OpenRoots = OpenRootsPy  # type: ignore[misc,assignment]
     by_partition, root_heads, survey = by_partition_py, root_heads_py, survey_py
     count_buckets, count_keys, look_up = count_buckets_py, count_keys_py, look_up_py
-    file_bundles, file_values = file_bundles_py, file_values_py
+    file_bundles, file_values, weigh = file_bundles_py, file_values_py, weigh_py
 else:
     NATIVE = True
 

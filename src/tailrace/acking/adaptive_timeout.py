@@ -41,6 +41,8 @@ class TimeoutSettings:
     flush_ns: int = 1_000_000
     #: Replays that may be saved up for a stall; what is emitted always earned them before.
     burst: float = 64.0
+    #: Replays of one root for being late.
+    replays_max: int = 8
 
 
 def algorithm_1(percentile: Callable[[float], float]) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace.batch import HEAD_PLACES, OFFSET_BITS, OFFSET_MAX, REPLAY_BITS, root_lineage
+from tailrace.batch import HEAD_PLACES, OFFSET_BITS, OFFSET_MAX, REPLAY_BITS, REPLAY_MAX, root_lineage
 from tailrace.hot import OpenRoots
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Older incarnations of a root that may still close it; the oldest is given up for one more.
 OLDER_MAX = 8
+#: Between two replays of one root at most; what was really lost is sent again so soon after the way is free.
+LONGEST_WAIT_NS = 600_000_000_000
 
 
 class Ledger:
@@ -39,15 +41,26 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._open)
 
+    @property
+    def bytes(self) -> int:
+        """What the open roots gave, which is kept to be sent again."""
+        return self._open.bytes
+
     def emit(
-        self, heads: array[int], done: array[int] | None, dues_ns: Sequence[int] | None, now_ns: int, given: Any
+        self,
+        heads: array[int],
+        done: array[int] | None,
+        dues_ns: Sequence[int] | None,
+        now_ns: int,
+        given: Any,
+        given_bytes: int = 0,
     ) -> list[int]:
-        """Enter fresh roots of one partition; ``given`` can repeat what was sent for them.
+        """Enter fresh roots of one partition; ``given`` can repeat what was sent for them, and takes so many bytes.
 
         ``done`` is the share of each for which nothing was sent. A root that has no other is complete already: gives
         the latencies of those.
         """
-        latencies = self._open.enter(heads, done, dues_ns, now_ns, given)
+        latencies = self._open.enter(heads, done, dues_ns, now_ns, given, given_bytes)
         newest = heads[-HEAD_PLACES]
         self._next[newest >> OFFSET_BITS] = (newest & OFFSET_MAX) + 1
         self.completed += len(latencies)
@@ -91,15 +104,25 @@ class Ledger:
                 del self._older[root]
         return latencies
 
-    def overdue(self, now_ns: int, timeout_ns: int, limit: int) -> list[int]:
-        """Roots last sent longer ago than the timeout, oldest first; at most ``limit``."""
+    def overdue(
+        self, now_ns: int, timeout_ns: int, limit: int, *, replays_max: int = REPLAY_MAX, grace: int = 0
+    ) -> list[int]:
+        """Roots last sent longer ago than the timeout, oldest first; at most ``limit``.
+
+        With each replay beyond the ``grace`` a root's timeout doubles, up to ``LONGEST_WAIT_NS``, and one that was
+        replayed ``replays_max`` times is passed over: each replay of a stuck record runs the user's functions again.
+        """
         if self._older:
             self._older = {root: older for root, older in self._older.items() if root in self._open}
-        return self._open.sent_before(now_ns - timeout_ns, limit)
+        return self._open.overdue(now_ns, timeout_ns, LONGEST_WAIT_NS, limit, replays_max, grace)
+
+    def fresh(self, limit: int) -> list[int]:
+        """The oldest open roots, however lately they were sent; at most ``limit``."""
+        return self._open.sent_before(1 << 62, limit)
 
     def everything(self) -> list[int]:
         """Every open root: what is sent again after a worker was lost."""
-        return self._open.sent_before(1 << 62, len(self._open))
+        return self.fresh(len(self._open))
 
     def ages(self, now_ns: int) -> list[int]:
         """How long ago each open root was first sent."""
@@ -107,7 +130,7 @@ class Ledger:
 
     def oldest_ns(self) -> int | None:
         """When the oldest open root was first sent; None when none is open."""
-        found = self._open.sent_before(1 << 62, 1)
+        found = self.fresh(1)
         return self._open.look(found[0])[3] if found else None
 
     def reincarnate(self, root: int, now_ns: int, *, lost: bool = False) -> tuple[int, Any, int]:
@@ -124,7 +147,7 @@ class Ledger:
             older[inc] = left
             if len(older) > OLDER_MAX:
                 del older[next(iter(older))]
-        inc = self.base_inc | ((inc + 1) & ((1 << REPLAY_BITS) - 1))
+        inc = self.base_inc | ((inc + 1) & REPLAY_MAX)
         self._open.restart(root, inc, root_lineage(root), now_ns)
         self.replays += 1
         return inc, given, index

@@ -55,7 +55,10 @@ class Replays(Protocol):
 
 
 class FixedReplays:
-    """After a set time (the baseline). Long, or a step of service times replays everything; then useless for a tail."""
+    """After a set time (the baseline), twice as long after each replay of the same root, up to ten minutes.
+
+    Long, or a step of service times replays everything; then useless for a tail.
+    """
 
     pressing = False
 
@@ -106,7 +109,7 @@ class BlindReplays:
 
     def due(self, ledger: Ledger, now_ns: int) -> list[int]:
         """Some of the roots that are new since the last look, and what is lost."""
-        fresh = [root for root in ledger.overdue(now_ns, 0, len(ledger)) if self._is_new(root)]
+        fresh = [root for root in ledger.fresh(len(ledger)) if self._is_new(root)]
         for root in fresh:
             self._decided[root >> OFFSET_BITS] = root
         chosen = [root for root in fresh if mix(root, _BLIND_SALT) % _BLIND_PARTS < self._below]
@@ -121,7 +124,9 @@ class AdaptiveReplays:
 
     A root that has not been heard of for the first timeout (30 s) is not late but lost, as with a broken connection:
     it is sent again whatever the budget says, or it might stay open for ever once nothing new is emitted. While not
-    ``pressing`` that is all that is sent again, but it goes on learning: it may be switched on at any time.
+    ``pressing`` that is all that is sent again, but it goes on learning: it may be switched on at any time. The timeout
+    of a root doubles with each replay, and after ``replays_max`` of them the root is no longer late, only lost: one
+    whose function does not come back would otherwise be given to that function again and again.
     """
 
     def __init__(self, ledger: Ledger, settings: TimeoutSettings | None = None, *, pressing: bool = True) -> None:
@@ -157,14 +162,14 @@ class AdaptiveReplays:
 
     def due(self, ledger: Ledger, now_ns: int) -> list[int]:
         """The oldest of what is overdue, as far as the budget goes, and what is lost."""
-        if not self.pressing:
-            return ledger.overdue(now_ns, self.settings.first_ns, REPLAYS_PER_CHECK)
-        late = ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
-        granted = self.budget.take(len(late))
-        if granted == len(late):
-            return late
-        lost = set(ledger.overdue(now_ns, self.settings.first_ns, REPLAYS_PER_CHECK))
-        return late[:granted] + [root for root in late[granted:] if root in lost]
+        replays_max = self.settings.replays_max
+        late: list[int] = []
+        if self.pressing:
+            late = ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK, replays_max=replays_max)
+            late = late[: self.budget.take(len(late))]
+        known = set(late)
+        lost = ledger.overdue(now_ns, self.settings.first_ns, REPLAYS_PER_CHECK, grace=replays_max)
+        return late + [root for root in lost if root not in known]
 
     def learn(self, ledger: Ledger, now_ns: int) -> None:
         """Count what roots took; adjust the timeout when a period is over."""

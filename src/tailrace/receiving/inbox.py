@@ -48,6 +48,10 @@ class Channel:
         #: Whether its end waits in a shared queue, behind tuples that come first.
         self.ending = False
 
+    def hurry(self, *, on: bool) -> None:
+        """Let whatever is taken be worth telling the sender, which waits for bytes; or a part of the window again."""
+        self.credit_step = 1 if on else self.window // 4
+
     def consume(self, tuples: int) -> None:
         """Note tuples taken (``at_end``: done); those of an earlier sender come first and give the new one no room."""
         if self.stale:

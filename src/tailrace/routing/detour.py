@@ -16,7 +16,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tailrace.batch import REPLAY_BITS
+from tailrace.batch import REPLAY_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tailrace.batch import Batch
 
     from .base import Router
-
-_REPLAYS = (1 << REPLAY_BITS) - 1
 
 
 class Detour:
@@ -59,7 +57,7 @@ class Detour:
     def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Ask the inner rule, then give replayed bundles the least pending task."""
         pending = self.pending
-        replayed = [inc & _REPLAYS for inc in origin.incs]
+        replayed = [inc & REPLAY_MAX for inc in origin.incs]
         if replayed and all(replayed) and len(values) == len(replayed):
             dests = [0] * len(values)  # one piece each: the inner rule's turn is left to the others
         else:
@@ -78,7 +76,7 @@ class Detour:
         given = iter(dests)
         for inc, size in zip(origin.incs, origin.sizes or [1] * origin.bundles, strict=True):
             bundle = list(islice(given, size))
-            if inc & _REPLAYS:
+            if inc & REPLAY_MAX:
                 free = sorted(range(len(self.pending)), key=lambda task: (self.pending[task], -self._heard[task]))
                 moved = dict(zip(dict.fromkeys(bundle), free, strict=False))
                 bundle = [moved[dest] for dest in bundle]

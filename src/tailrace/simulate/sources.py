@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.acking.adaptive_timeout import AdaptiveTimeout, ReplayBudget
+from tailrace.acking.ledger import LONGEST_WAIT_NS
 from tailrace.batch import REPLAY_BITS, root_id, root_lineage
+from tailrace.hot import patience_ns
 
 from .tasks import Attempt
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from .model import Policies, Source
 
 _NS_PER_S = 1_000_000_000
-_REPLAYS_MAX = (1 << REPLAY_BITS) - 1
 
 
 class Root:
@@ -123,7 +124,7 @@ class SourceTask:
         root.replays += 1
         root.sent_ns = self._agenda.now_ns
         self.replays += 1
-        self._send(self, Attempt(root, 1 << REPLAY_BITS | min(root.replays, _REPLAYS_MAX)))
+        self._send(self, Attempt(root, 1 << REPLAY_BITS | root.replays))
 
     # -- adaptive replay -------------------------------------------------------------------------------------------
 
@@ -146,10 +147,12 @@ class SourceTask:
             return
         now_ns, timeout_ns = self._agenda.now_ns, self._timeout.timeout_ns
         late = []
+        replays_max = self._timeout.settings.replays_max
         for root in self._open.values():
             if now_ns - root.born_ns <= timeout_ns:
                 break  # the rest is younger
-            if now_ns - root.sent_ns > timeout_ns:
+            wait_ns = patience_ns(root.replays, 0, timeout_ns, LONGEST_WAIT_NS)
+            if root.replays < replays_max and now_ns - root.sent_ns > wait_ns:
                 late.append(root)
         for root in late[: self._budget.take(len(late))]:
             self._again(root)

@@ -45,10 +45,12 @@ BEHIND = 10
 BEHIND_SEEN = 11
 #: A part of what goes with moving key groups; ``channel`` is the row of the plan.
 KEYS = 12
+#: Whether to credit whatever is taken at once, because the sender waits for bytes: 1, or 0 when it no longer does.
+PROMPT = 13
 #: What is said while tasks move, and while key groups do.
 MOVING = frozenset({PAUSED, MOVED, SEEN, STATE})
 MOVING_KEYS = frozenset({BEHIND, BEHIND_SEEN, KEYS})
-KINDS = frozenset({DATA, END, ACKS, CREDITS, RESYNC}) | MOVING | MOVING_KEYS
+KINDS = frozenset({DATA, END, ACKS, CREDITS, RESYNC, PROMPT}) | MOVING | MOVING_KEYS
 
 _MESSAGE = struct.Struct("<HI")
 _FRAME = struct.Struct("<BIII")

@@ -6,11 +6,9 @@ then it is lost with the worker.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from tailrace import protocol
 from tailrace.batch import OFFSET_BITS
 from tailrace.hot import by_partition, survey
 
@@ -34,9 +32,7 @@ class Acknowledger:
         self.find_sources(placement)
         self._gone_ns = 0
         self._pace_ns = floor.program.settings.ack_pace_us * 1000
-        self._lock = threading.Lock()
-        self._sent = self._taken = 0
-        self._sent_by: dict[tuple[str, int], int] = {}
+        self._driver = floor.driver
         self._until_taken: deque[tuple[int, array[int]]] = deque()
 
     def find_sources(self, placement: list[list[int]]) -> None:
@@ -47,7 +43,7 @@ class Acknowledger:
 
     def settled(self, task: Task) -> bool:
         """Whether the driver has all that a task has sent to it."""
-        return all(self._sent_by.get((spec.name, task.index), 0) <= self._taken for spec in task.stage.operators)
+        return self._driver.newest_of(task) <= self._driver.taken
 
     def arrived(self, heads: array[int], now_ns: int) -> None:
         """Enter acks into the ledgers of this worker's sources."""
@@ -63,12 +59,11 @@ class Acknowledger:
 
     def ack(self, task: Task, heads: array[int]) -> None:
         """Acknowledge a task's input; where the task sends to the driver, once that is safe there."""
-        if self._sent > self._taken:
-            sent = max(self._sent_by.get((spec.name, task.index), 0) for spec in task.stage.operators)
-            if sent > self._taken:
-                # Under the newest serial of all, so that the queue stays in order.
-                self._until_taken.append((self._sent, heads))
-                return
+        driver = self._driver
+        if driver.sent > driver.taken and driver.newest_of(task) > driver.taken:
+            # Under the newest serial of all, so that the queue stays in order.
+            self._until_taken.append((driver.sent, heads))
+            return
         self._send(heads)
 
     def _send(self, heads: array[int]) -> None:
@@ -99,16 +94,9 @@ class Acknowledger:
         """How long waiting acks still gather; None when there are none."""
         return max(0, self._gone_ns + self._pace_ns - now_ns) if self._floor.post.acks_waiting else None
 
-    def to_driver(self, operator: str, task: int, values: bytes) -> None:
-        """Send a sink's values to the driver; any thread may call it."""
-        with self._lock:
-            self._sent += 1
-            self._sent_by[operator, task] = self._sent
-            self._floor.control_out.append(protocol.Collected(operator, task, values, self._sent))
-
     def taken(self, serial: int) -> None:
         """The driver has everything up to this serial: what waited for that is acknowledged."""
-        self._taken = serial
+        self._driver.take(serial)
         while self._until_taken and self._until_taken[0][0] <= serial:
             self._send(self._until_taken.popleft()[1])
 

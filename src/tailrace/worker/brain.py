@@ -246,7 +246,8 @@ class WorkerBrain:
 
     def to_driver(self, operator: str, task: int, values: bytes) -> None:
         """Send a sink's values to the driver; the only method here that any thread may call."""
-        self._acks.to_driver(operator, task, values)
+        if self._floor is not None:
+            self._floor.driver.put(operator, task, values)
 
     def next_work(self) -> Work | None:
         """The next piece of user code to run; None when there is nothing to do."""
@@ -289,7 +290,7 @@ class WorkerBrain:
     @property
     def has_ready(self) -> bool:
         """Whether a task has something waiting."""
-        return self._running and bool(self._floor is not None and self._floor.ready)
+        return self._running and self._scheduler.has_ready
 
     def wait_us(self) -> int:
         """How long nothing will be due, in microseconds, if no message comes."""

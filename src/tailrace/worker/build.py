@@ -17,6 +17,7 @@ from tailrace.routing import BALANCED, goes_by_pending, is_free, router_for
 from tailrace.routing.key_table import floors_of, ways_beyond
 from tailrace.sending.outbox import Outbox
 
+from .bounds import QueueBounds, queue_bounds
 from .chain import Chain
 from .outlet import Outlet
 from .task import SourceSide, Task
@@ -69,6 +70,10 @@ class Site:
     #: Per stage whose key groups have moved: who has them now.
     tables: dict[int, KeyTable] = field(default_factory=dict)
 
+    def bounds(self, program: Program) -> QueueBounds:
+        """How many bytes may wait in each queue here."""
+        return queue_bounds(program.settings, self.placement)
+
 
 def channel_bases(plan: Plan) -> list[int]:
     """The first channel number of each edge; a channel is base + sending task x receiving tasks + receiving task."""
@@ -116,16 +121,20 @@ def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
 
 def window(program: Program, stage: Stage) -> int:
     """How many tuples each sender may have under way to one task of the stage."""
-    senders = sum(program.plan.stages[edge.src_stage].tasks for edge in program.plan.inputs[stage.id])
-    return max(WINDOW_MIN, program.settings.inbox_tuples // max(1, senders))
+    return max(WINDOW_MIN, program.settings.inbox_tuples // max(1, _senders(program, stage)))
+
+
+def _senders(program: Program, stage: Stage) -> int:
+    return sum(program.plan.stages[edge.src_stage].tasks for edge in program.plan.inputs[stage.id])
 
 
 def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet:
     target = program.plan.stages[edge.dst_stage]
     base = channel_bases(program.plan)[edge.id] + index * target.tasks
     slots = site.placement[target.id]
-    size = window(program, target)
-    boxes = [Outbox(base + task, home, task, size) for task, home in enumerate(site.queues.get(target.id, slots))]
+    size, size_bytes = window(program, target), site.bounds(program).window(_senders(program, target))
+    homes = site.queues.get(target.id, slots)
+    boxes = [Outbox(base + task, home, task, size, size_bytes) for task, home in enumerate(homes)]
     router = router_of(program, site, edge, index)
     project = edge.grouping.fn if target.head.verb == "count" else None
     outlet = Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
@@ -197,6 +206,7 @@ def _replays(program: Program, ledger: Ledger) -> Replays:
             first_ns=first_ns,
             flush_ns=settings.flush_us * 1000,
             burst=settings.replay_burst,
+            replays_max=settings.replays_max,
         ),
         pressing=policy.replay == "adaptive",
     )

@@ -78,6 +78,8 @@ class Delivery:
                 self._end(*floor.inbound[channel])
             elif kind == wire.RESYNC:
                 self._resync(channel, slot, int.from_bytes(content, "little"))
+            elif kind == wire.PROMPT:
+                self._hurry(channel, slot, on=content[0] == 1)
             elif kind in wire.MOVING:
                 self.mover.on_frame(kind, channel, content, slot)
             else:
@@ -118,6 +120,15 @@ class Delivery:
             self.lost_tuples += lost
             channel.received = sent
             channel.consumed += lost
+            self.credit(channel)
+
+    def _hurry(self, number: int, slot: int, *, on: bool) -> None:
+        found = self._floor.inbound.get(number)
+        if found is None or found[1].slot != slot:
+            return  # the task at one of its ends has moved since
+        channel = found[1]
+        channel.hurry(on=on)
+        if on and channel.consumed != channel.reported:
             self.credit(channel)
 
     def credit(self, channel: Channel) -> None:
@@ -193,6 +204,8 @@ class Delivery:
             if box.slot == slot:
                 self.mover.say_before(box)
                 floor.post.resync(box)
+                if box.prompt:
+                    floor.post.prompt(box)
                 if box.end_sent:
                     floor.post.end(box)
                 self.mover.say_again(box)
@@ -241,7 +254,9 @@ class Delivery:
         """Give an outbox's tuples to a task of this worker as they are, without encoding."""
         task, channel = self._floor.inbound[box.channel]
         while box.values and box.room > 0:
-            self._deliver(task, channel, box.take(min(box.room, self._batch_max)), now_ns)
+            batch = box.take(min(box.room, self._batch_max))
+            channel.hurry(on=box.heavy_bytes > 0)
+            self._deliver(task, channel, batch, now_ns)
         if box.ended and not box.values and not box.end_sent:
             box.end_sent = True
             self._end(task, channel)

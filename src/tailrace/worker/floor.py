@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from .build import Site, build_tasks
+from .driver_queue import DriverQueue
 from .post import PostOffice
 from .sharing import make_groups
 
@@ -38,6 +39,8 @@ class Floor:
         self.clock: Clock = site.clock
         #: Messages for the coordinator.
         self.control_out = control
+        self.bounds = site.bounds(program)
+        self.driver = DriverQueue(control, self.bounds.driver)
         self.post = PostOffice(site.slot, site.attempt, send, settings.batch_max, settings.frame_bytes_max)
         self.tasks = build_tasks(program, site)
         self.sources: list[tuple[Task, SourceSide]] = [

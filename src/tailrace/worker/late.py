@@ -21,6 +21,7 @@ class LateRoots:
         self._settling = settling
         self._floor = floor
         self._outbox_tuples = floor.program.settings.outbox_tuples
+        self._outbox_bytes = floor.bounds.outbox
         self.refresh()
 
     def refresh(self) -> None:
@@ -51,6 +52,6 @@ class LateRoots:
         for task, source, replays in self._sources:
             replays.learn(source.ledger, now_ns)
             # Behind a full outbox nothing was lost: sending again would only make it longer.
-            if not task.held_back(self._outbox_tuples):
+            if not task.held_back(self._outbox_tuples, self._outbox_bytes):
                 self._settling.replay(task, source, replays.due(source.ledger, now_ns))
             self._next_ns = min(self._next_ns, replays.next_look_ns(source.ledger, now_ns))

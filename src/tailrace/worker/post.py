@@ -123,7 +123,14 @@ class PostOffice:
         else:
             self._add(box.slot, message)
         box.bytes_sent += size
+        if box.prompt != (box.heavy_bytes > 0):
+            box.prompt = not box.prompt
+            self.prompt(box)
         return size
+
+    def prompt(self, box: Outbox) -> None:
+        """Tell a receiver whether its sender waits for bytes."""
+        self._frame(box.slot, wire.PROMPT, box.channel, 0, b"\1" if box.prompt else b"\0")
 
     def _send_in_parts(self, box: Outbox, batch: Batch, found: int) -> int:
         """Halve a batch that would be too long for one message until its parts are not; gives their bytes."""

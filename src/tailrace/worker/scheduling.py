@@ -11,11 +11,14 @@ if TYPE_CHECKING:
     from .delivery import Delivery
     from .floor import Floor
     from .settling import Settling
+    from .task import SourceSide
 
 _NS_PER_S = 1_000_000_000
 #: How long a worker with nothing to do may sleep.
 IDLE_US = 100_000
 _STUCK_US = 200
+#: How long a worker sleeps at most whose tasks are held back; credits wake it before.
+_HELD_US = 1000
 #: The shortest sleep while a source has something due.
 _NAP_US = 50
 #: Acks do not wake a worker that wakes by itself within this time, unless it needs them to go on.
@@ -32,12 +35,17 @@ class Scheduler:
         self._acks = acks
         self._delivery = delivery
         self._settling = settling
+        self._driver = floor.driver
         self.refresh()
         self._source_first = False
         settings = floor.program.settings
         self._slice_ns = settings.slice_us * 1000
         self._outbox_tuples = settings.outbox_tuples
+        self._outbox_bytes = floor.bounds.outbox
         self._max_pending = settings.max_pending
+        self._pending_bytes = floor.bounds.pending
+        #: Tasks among those that are ready which were held back when last looked at: a credit brings them on.
+        self._held = 0
         #: Whether acks may wait for the end of the sleep that ``wait_us`` has named.
         self.patient = False
 
@@ -62,10 +70,15 @@ class Scheduler:
         if task.inbox is not None and task.inbox.has_more:
             self._floor.enqueue(task)
 
+    def _held_back(self, task: Task) -> bool:
+        """Whether a task must wait until what it gave before is gone: to other tasks, or to the driver."""
+        return task.held_back(self._outbox_tuples, self._outbox_bytes) or self._driver.holds_back(task)
+
     def _task_work(self) -> Work | None:
         floor = self._floor
         ready = floor.ready
         looks = len(ready)
+        self._held = 0
         while looks and ready:
             looks -= 1
             task = ready.popleft()
@@ -76,8 +89,9 @@ class Scheduler:
                 continue
             inbox = task.inbox
             if inbox is not None and inbox.waiting:
-                if task.held_back(self._outbox_tuples):
+                if self._held_back(task):
                     floor.enqueue(task)
+                    self._held += 1
                     continue
                 work = self._take(task, task.values_per_turn(self._slice_ns))
                 if inbox.has_more:
@@ -88,6 +102,17 @@ class Scheduler:
             elif inbox is not None and inbox.ended and not task.in_flight and not task.closing:
                 return self._close_work(task)
         return None
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether a task could be given work now: sending may have made room since those held back were looked at."""
+        ready = self._floor.ready
+        if len(ready) > self._held:
+            return True
+        for task in ready:  # noqa: SIM110 - any() takes twice as long
+            if not self._held_back(task):
+                return True
+        return False
 
     def _take(self, task: Task, values_max: int) -> Work | None:
         """Take a batch from the inbox; duplicates are answered here and never reach the user's code."""
@@ -115,8 +140,8 @@ class Scheduler:
                 if not len(source.ledger) and not task.closing:
                     return self._close_work(task)
                 continue
-            room = self._max_pending - len(source.ledger)
-            if room <= 0 or task.held_back(self._outbox_tuples):
+            room = self._room(source)
+            if room <= 0 or self._held_back(task):
                 continue
             found = source.next_reader(self._floor.clock)
             if found is not None:
@@ -125,12 +150,20 @@ class Scheduler:
                 return task.issue(ReadWork(task, *found, min(room, records_max)))
         return None
 
+    def _room(self, source: SourceSide) -> int:
+        """How many records a source may read: open roots are bounded, and so is what they gave."""
+        room_bytes = self._pending_bytes - source.ledger.bytes
+        if room_bytes <= 0:
+            return 0
+        room = self._max_pending - len(source.ledger)
+        return room if room * source.record_bytes <= room_bytes else max(1, room_bytes // source.record_bytes)
+
     def _tick_due(self, task: Task) -> bool:
         return task.next_tick_ns is not None and not task.closing and self._floor.clock.now_ns() >= task.next_tick_ns
 
     def _tick_work(self) -> Work | None:
         for task in self._ticking:
-            if not task.in_flight and self._tick_due(task):
+            if not task.in_flight and self._tick_due(task) and not self._held_back(task):
                 return task.issue(TickWork(task, self._floor.clock.now_ns() / _NS_PER_S))
         return None
 
@@ -154,12 +187,15 @@ class Scheduler:
         for task, source in self._floor.sources:
             if task.closed or source.exhausted or task.in_flight or source.paused:
                 continue
-            if len(source.ledger) >= self._max_pending or task.held_back(self._outbox_tuples):
+            if self._room(source) <= 0 or self._held_back(task):
                 held_back = True
             else:
                 until_us = min(until_us, max(_NAP_US, (source.ready_ns - now_ns) // 1000))
         for task in self._ticking:
-            if task.next_tick_ns is not None and not task.closing and not task.in_flight:
+            if task.next_tick_ns is not None and not task.closing and not task.in_flight and not self._held_back(task):
                 until_us = min(until_us, max(0, task.next_tick_ns - now_ns) // 1000)
+        if self._floor.ready:  # held back, all of them
+            held_back = True
+            until_us = min(until_us, _HELD_US)
         self.patient = until_us <= _PATIENCE_US and not held_back
         return until_us

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tailrace import protocol
 from tailrace.batch import HEAD_PLACES, mix, numbers
-from tailrace.hot import root_heads
+from tailrace.hot import root_heads, weigh
 
 from .outlet import Given, emit_all
 from .task import CloseWork, ReadWork, TickWork
@@ -74,7 +74,9 @@ class Settling:
         heads = root_heads(work.partition, work.offsets, source.ledger.base_inc)
         left = emit_all(heads, outputs)
         given = Given(heads[2::HEAD_PLACES], outputs)
-        source.latencies.add(source.ledger.emit(heads, left, work.dues_ns, now_ns, given))
+        given_bytes = sum([weigh(found, 0) for _, found, _ in work.outputs])
+        source.record_bytes = given_bytes // len(values)
+        source.latencies.add(source.ledger.emit(heads, left, work.dues_ns, now_ns, given, given_bytes))
         if source.replays is not None:
             source.replays.emitted(len(values))
 

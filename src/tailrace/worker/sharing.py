@@ -50,7 +50,8 @@ def _group(floor: Floor, site: Site, mates: list[Task], away: list[int]) -> Grou
     for index in away:
         channels |= inbox_of(program, site, stage, index).channels
         number = handout_channel(program.plan, stage, index)
-        box = Outbox(number, site.placement[stage.id][index], index, program.settings.inbox_tuples)
+        window_bytes = site.bounds(program).inbox
+        box = Outbox(number, site.placement[stage.id][index], index, program.settings.inbox_tuples, window_bytes)
         floor.outbound[number] = box
         seats.append(Seat(box, stage.head.concurrency if stage.is_async else None))
     for number, channel in channels.items():

@@ -139,12 +139,15 @@ class Task:
         """What a piece of work gave, with the way out of each part."""
         return [(self.outlets[edge], values, sizes) for edge, values, sizes in work.outputs]
 
-    def held_back(self, tuples_max: int) -> bool:
-        """Whether an outbox behind the task is full."""
-        for box in self.boxes:  # noqa: SIM110 - asked before every piece of work; any() takes twice as long
-            if len(box.values) >= tuples_max:
-                return True
-        return False
+    def held_back(self, tuples_max: int, bytes_max: int) -> bool:
+        """Whether an outbox behind the task is full, or all of them together have too many bytes."""
+        waiting_bytes = 0
+        for box in self.boxes:
+            if box.values:
+                if len(box.values) >= tuples_max:
+                    return True
+                waiting_bytes += box.bytes
+        return waiting_bytes >= bytes_max
 
 
 class SourceSide:
@@ -160,6 +163,8 @@ class SourceSide:
         self.paused = False
         #: Which roots are sent again for being late; those of a lost worker always are.
         self.replays: Replays | None = None
+        #: What the records read last gave, in bytes for each.
+        self.record_bytes = 0
         #: When some partition may have something, as found when none had.
         self.ready_ns = 0
         self._turns = deque(readers.items())

@@ -120,7 +120,7 @@ def start(
         lookups = lookups_of(flow)
         host = SparkHost(spark, workers, settings, beside=1 if fed or lookups else 0)
         feeds = _feeds(spark, flow, fed, settings, host) if fed else None
-        query = Query(flow, host, policy, settings)
+        query = Query(flow, host, policy, host.sized(settings))
         if feeds is not None:
             feeds.join(query)
         if lookups:

@@ -10,6 +10,7 @@ import collections
 import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ..errors import ShareError
 from ..topology.callables import check_function, function_name
 from ..topology.ends import Sink
 from .arrow import need_arrow
@@ -86,8 +87,17 @@ class _ToDriver(Sink):
         self._ctx = ctx
 
     def _send(self, values: list[Any]) -> None:
-        if self._ctx is not None and values:
+        """Send values, in halves where all of them together are too long for one message."""
+        if self._ctx is None or not values:
+            return
+        try:
             self._ctx.emit_to_driver(values)
+        except ShareError:
+            if len(values) == 1:
+                raise
+            half = len(values) // 2
+            self._send(values[:half])
+            self._send(values[half:])
 
 
 class Console(_ToDriver):

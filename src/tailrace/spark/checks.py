@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _SLOTS_WAIT_S = 15.0
 #: Address space of a Python worker besides the rings it maps.
 _WORKER_BYTES = 1024 * 1024 * 1024
+#: What a worker's queues may hold at least, however small its executor.
+_QUEUE_BYTES_MIN = 64 * 1024 * 1024
 
 
 def context_of(spark: Any) -> SparkContext:
@@ -59,6 +61,23 @@ def _check_pyspark_memory(conf: Any, workers: int, settings: Settings) -> None:
         )
 
 
+def queue_bytes(context: SparkContext, workers: int) -> int:
+    """A quarter of the executor's memory, shared by its workers: what may wait in the queues of each."""
+    conf = context.getConf()
+    if _in_one_jvm(context):
+        memory, executors = conf.get("spark.driver.memory", "1g"), 1
+    else:
+        memory = conf.get("spark.executor.pyspark.memory", None) or conf.get("spark.executor.memory", "1g")
+        executors = max(1, _executors_of(context))
+    per_executor = -(-workers // executors)
+    return max(_QUEUE_BYTES_MIN, _bytes(memory) // 4 // per_executor)
+
+
+def _executors_of(context: SparkContext) -> int:
+    """How many executors have registered; the driver is in Spark's list, too."""
+    return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001 - no other way to ask
+
+
 def _bytes(text: str) -> int:
     """Read Spark's sizes; a bare number is MiB."""
     units = {"k": 10, "m": 20, "g": 30, "t": 40}
@@ -81,7 +100,7 @@ def slots_of(context: SparkContext) -> int:
     backend = context._jsc.sc()  # noqa: SLF001 - PySpark has no other way to ask
     if _in_one_jvm(context):
         return int(backend.defaultParallelism()) // per_task
-    executors = max(0, int(backend.getExecutorMemoryStatus().size()) - 1)
+    executors = max(0, _executors_of(context))
     cores = conf.get("spark.executor.cores", None)
     if cores is None and master.startswith("local-cluster"):
         cores = master.partition("[")[2].split(",")[1]

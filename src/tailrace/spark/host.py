@@ -11,12 +11,13 @@ import threading
 import time
 import uuid
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 
 from . import entry
-from .checks import check_session, context_of
+from .checks import check_session, context_of, queue_bytes
 from .errors import HostingJobError, NotOnExecutorsError
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ class SparkHost:
         self._failure: Exception | None = None
         self._stopping = False
         self._jobs: list[threading.Thread] = []
+
+    def sized(self, settings: Settings) -> Settings:
+        """Settle what is a share of an executor's memory."""
+        if settings.queue_bytes:
+            return settings
+        return replace(settings, queue_bytes=queue_bytes(self._context, self.workers))
 
     def launch(self, boot: Boot) -> None:
         """Submit the job from a thread of its own."""

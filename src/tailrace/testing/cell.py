@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.topology.operators import TaskContext
-from tailrace.transport import codec
 from tailrace.worker.brain import WorkerBrain
 from tailrace.worker.main import SLOT_VARIABLE
 from tailrace.worker.task import CloseWork, TickWork, Work
@@ -67,7 +66,7 @@ class Cell:
 
     def _context_of(self, spec: OperatorSpec, task: int, tasks: int) -> TaskContext:
         def emit_to_driver(values: Any) -> None:
-            self.brain.to_driver(spec.name, task, codec.dumps(values))
+            self.brain.to_driver(spec.name, task, values)
 
         # Not getLogger: the logger is this cell's own, and goes with it.
         logger = logging.Logger(f"tailrace.operator.{spec.name}.{task}", logging.INFO)  # noqa: LOG001

@@ -33,7 +33,7 @@ from .key_mover import LOOK_US, KeyMover
 from .late import LateRoots
 from .mover import Mover
 from .nearness import Nearness
-from .scheduling import IDLE_US, Scheduler
+from .scheduling import HELD_US, IDLE_US, Scheduler
 from .settling import Settling
 from .switching import Switching
 from .telling import Telling
@@ -81,6 +81,8 @@ class WorkerBrain:
         self._running = False
         self._late: LateRoots | None = None
         self._measures = True
+        #: Whether so much waits for the driver that no user code may run.
+        self._driver_behind = False
         self._bell: Callable[[], None] | None = None
         #: Asked with every report how busy the machine was since the last one; set by whoever has one.
         self.machine_load: Callable[[], float] | None = None
@@ -244,14 +246,23 @@ class WorkerBrain:
         """A broken connection to a living peer is back."""
         self._delivery.reconnected(slot)
 
-    def to_driver(self, operator: str, task: int, values: bytes) -> None:
+    def to_driver(self, operator: str, task: int, values: Any) -> None:
         """Send a sink's values to the driver; the only method here that any thread may call."""
         if self._floor is not None:
             self._floor.driver.put(operator, task, values)
 
     def next_work(self) -> Work | None:
         """The next piece of user code to run; None when there is nothing to do."""
-        return self._scheduler.next_work() if self._running and not self.failed else None
+        if not self._running or self.failed or self._driver_behind:
+            return None
+        return self._scheduler.next_work()
+
+    def told_driver(self, waiting_bytes: int) -> None:
+        """Take the loop's word on what the control connection has yet to carry; user code waits while it is too much.
+
+        Twice what sinks may have under way: those are held back one by one before, and this is for floods of log lines.
+        """
+        self._driver_behind = self._floor is not None and waiting_bytes > 2 * self._floor.bounds.driver
 
     def finish(self, work: Work) -> None:
         """Take in the results of a piece of work: route its outputs, acknowledge its input."""
@@ -298,6 +309,8 @@ class WorkerBrain:
             return IDLE_US
         if self._mover.sending:
             return 0
+        if self._driver_behind:
+            return HELD_US
         wait_us = min(self._scheduler.wait_us(), LOOK_US if self._keys.active else IDLE_US)
         if (late_ns := self.late_ns) is not None:
             wait_us = min(wait_us, max(0, late_ns - self.clock.now_ns()) // 1000)

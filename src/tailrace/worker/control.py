@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import socket
 import time
+from collections import deque
 
 from tailrace import protocol
 from tailrace.transport.handshake import CONTROL, ClientHandshake, Identity
@@ -28,7 +29,9 @@ class ControlLine:
         self._connection = StreamConnection(sock, handshake, message_bytes_max)
         self._waiting: list[bytes] = []
         self._heard_s = time.monotonic()
-        self._backlog: list[bytes] = []
+        self._backlog: deque[bytes] = deque()
+        #: What is still to be sent.
+        self.waiting_bytes = 0
         while not self._connection.ready:
             self._pump(_CONNECT_S)
 
@@ -62,12 +65,14 @@ class ControlLine:
 
     def send(self, message: protocol.FromWorker) -> None:
         """Send a message; what does not fit now goes with the next poll."""
-        self._backlog.append(protocol.encode(message))
+        data = protocol.encode(message)
+        self._backlog.append(data)
+        self.waiting_bytes += len(data)
         self._drain()
 
     def _drain(self) -> None:
         while self._backlog and self._connection.send(self._backlog[0]):
-            self._backlog.pop(0)
+            self.waiting_bytes -= len(self._backlog.popleft())
 
     def fileno(self) -> int:
         """The socket's descriptor, for selectors."""

@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
+from tailrace.errors import ShareError
+from tailrace.transport import codec
 
 if TYPE_CHECKING:
     from .task import Task
+
+#: What a message to the driver has besides the values.
+_HEAD_BYTES = 1024
 
 
 class DriverQueue:
     """Messages to the driver that are under way, oldest first."""
 
-    def __init__(self, control_out: deque[protocol.FromWorker], bytes_max: int) -> None:
+    def __init__(self, control_out: deque[protocol.FromWorker], bytes_max: int, message_bytes_max: int) -> None:
         self._control_out = control_out
         self._bytes_max = bytes_max
+        self._values_bytes_max = message_bytes_max - _HEAD_BYTES
         self._lock = threading.Lock()
         self._waiting: deque[tuple[int, int]] = deque()
         self._sent_by: dict[tuple[str, int], int] = {}
@@ -31,14 +37,22 @@ class DriverQueue:
         self.sent = 0
         self.taken = 0
 
-    def put(self, operator: str, task: int, values: bytes) -> None:
-        """Send a sink's values."""
+    def put(self, operator: str, task: int, values: Any) -> None:
+        """Send what a sink gave to ``emit_to_driver``; the sink's ``receive`` gets it as it is."""
+        data = codec.dumps(values)
+        if len(data) > self._values_bytes_max:
+            raise ShareError(
+                f"What goes to the driver in one call must fit into {self._values_bytes_max:,} bytes; "
+                f"sink {operator!r} gave {len(data):,}.",
+                "Raise the setting frame_bytes_max, give less at a time, or write values of this size with a sink that "
+                "does not go through the driver.",
+            )
         with self._lock:
             self.sent += 1
             self._sent_by[operator, task] = self.sent
-            self._waiting.append((self.sent, len(values)))
-            self.bytes += len(values)
-            self._control_out.append(protocol.Collected(operator, task, values, self.sent))
+            self._waiting.append((self.sent, len(data)))
+            self.bytes += len(data)
+            self._control_out.append(protocol.Collected(operator, task, data, self.sent))
 
     def take(self, serial: int) -> None:
         """The driver has everything up to this serial."""

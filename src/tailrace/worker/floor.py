@@ -40,7 +40,7 @@ class Floor:
         #: Messages for the coordinator.
         self.control_out = control
         self.bounds = site.bounds(program)
-        self.driver = DriverQueue(control, self.bounds.driver)
+        self.driver = DriverQueue(control, self.bounds.driver, settings.frame_bytes_max)
         self.post = PostOffice(site.slot, site.attempt, send, settings.batch_max, settings.frame_bytes_max)
         self.tasks = build_tasks(program, site)
         self.sources: list[tuple[Task, SourceSide]] = [

@@ -183,6 +183,7 @@ class WorkerLoop:
                 thread.stop()
         while brain.control_out:
             self._control.send(brain.control_out.popleft())
+        brain.told_driver(self._control.waiting_bytes)
         if self._control.silent_s > self._settings.lease_s:
             raise LeaseLostError(
                 f"The coordinator was silent for {self._control.silent_s:.1f} s; "

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from tailrace import protocol
 from tailrace.clock import SystemClock
 from tailrace.topology.operators import TaskContext
-from tailrace.transport import codec
 from tailrace.transport.switchboard import Switchboard
 from tailrace.version import __version__
 
@@ -89,7 +88,7 @@ def _work(
 
     def context_of(spec: OperatorSpec, task: int, tasks: int) -> TaskContext:
         def emit_to_driver(values: Any) -> None:
-            brain.to_driver(spec.name, task, codec.dumps(values))
+            brain.to_driver(spec.name, task, values)
 
         logger = logging.getLogger(f"tailrace.operator.{spec.name}.{task}")
         logger.setLevel(logging.INFO)

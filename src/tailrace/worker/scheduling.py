@@ -18,7 +18,7 @@ _NS_PER_S = 1_000_000_000
 IDLE_US = 100_000
 _STUCK_US = 200
 #: How long a worker sleeps at most whose tasks are held back; credits wake it before.
-_HELD_US = 1000
+HELD_US = 1000
 #: The shortest sleep while a source has something due.
 _NAP_US = 50
 #: Acks do not wake a worker that wakes by itself within this time, unless it needs them to go on.
@@ -196,6 +196,6 @@ class Scheduler:
                 until_us = min(until_us, max(0, task.next_tick_ns - now_ns) // 1000)
         if self._floor.ready:  # held back, all of them
             held_back = True
-            until_us = min(until_us, _HELD_US)
+            until_us = min(until_us, HELD_US)
         self.patient = until_us <= _PATIENCE_US and not held_back
         return until_us

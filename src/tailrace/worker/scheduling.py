@@ -128,6 +128,7 @@ class Scheduler:
             batch = batch.select(keep)
             if not batch.values:
                 return None
+        task.ticked = False
         work = Work(task, batch)
         work.arrivals = arrivals
         return task.issue(work)
@@ -140,8 +141,11 @@ class Scheduler:
                 if not len(source.ledger) and not task.closing:
                     return self._close_work(task)
                 continue
+            if self._held_back(task):
+                continue
+            task.ticked = False
             room = self._room(source)
-            if room <= 0 or self._held_back(task):
+            if room <= 0:
                 continue
             found = source.next_reader(self._floor.clock)
             if found is not None:
@@ -159,11 +163,19 @@ class Scheduler:
         return room if room * source.record_bytes <= room_bytes else max(1, room_bytes // source.record_bytes)
 
     def _tick_due(self, task: Task) -> bool:
-        return task.next_tick_ns is not None and not task.closing and self._floor.clock.now_ns() >= task.next_tick_ns
+        """Whether it is time for a tick; of two in a row the second lets records and tuples that wait go first."""
+        if task.next_tick_ns is None or task.closing or self._floor.clock.now_ns() < task.next_tick_ns:
+            return False
+        if not task.ticked:
+            return True
+        if task.source is not None:
+            return task.source.exhausted or task.source.paused
+        return task.inbox is None or not task.inbox.waiting
 
     def _tick_work(self) -> Work | None:
         for task in self._ticking:
             if not task.in_flight and self._tick_due(task) and not self._held_back(task):
+                task.ticked = True
                 return task.issue(TickWork(task, self._floor.clock.now_ns() / _NS_PER_S))
         return None
 

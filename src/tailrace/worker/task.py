@@ -59,6 +59,8 @@ class Task:
         self.closing = False
         self.closed = False
         self.next_tick_ns: int | None = None
+        #: Whether its last turn was a tick.
+        self.ticked = False
         self.tuples_in = 0
         self.busy_ns = 0
         self._pieces_issued = 0

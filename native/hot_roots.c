@@ -32,6 +32,7 @@ typedef struct {
     size_t first, next; /* counted on; the place is the count modulo the room */
     size_t live;
     unsigned long long bytes; /* of what was given for the live ones */
+    long long done_sent_ns;   /* when the newest of those that are complete was first sent */
 } OpenRoots;
 
 static Entry *entry_at(const OpenRoots *self, size_t count)
@@ -80,6 +81,9 @@ static void close_entry(OpenRoots *self, Entry *entry)
     entry->live = 0;
     self->live--;
     self->bytes -= entry->bytes;
+    if (entry->sent_ns > self->done_sent_ns) {
+        self->done_sent_ns = entry->sent_ns;
+    }
     while (self->first < self->next && !entry_at(self, self->first)->live) {
         self->first++;
     }
@@ -314,10 +318,11 @@ static int64_t patience_ns(uint64_t replays, uint64_t grace, int64_t timeout_ns,
 
 static PyObject *open_roots_overdue(OpenRoots *self, PyObject *args)
 {
-    long long now_ns, timeout_ns, longest_ns;
+    long long now_ns, before_ns, timeout_ns, longest_ns;
     Py_ssize_t limit;
     unsigned long long replays_max, grace;
-    if (!PyArg_ParseTuple(args, "LLLnKK", &now_ns, &timeout_ns, &longest_ns, &limit, &replays_max, &grace)) {
+    if (!PyArg_ParseTuple(args, "LLLLnKK", &now_ns, &before_ns, &timeout_ns, &longest_ns, &limit, &replays_max,
+                          &grace)) {
         return NULL;
     }
     if (longest_ns < timeout_ns) {
@@ -330,7 +335,7 @@ static PyObject *open_roots_overdue(OpenRoots *self, PyObject *args)
         if (entry->live && now_ns - entry->sent_ns <= timeout_ns) {
             break; /* those behind it are younger */
         }
-        if (entry->live && replays < replays_max &&
+        if (entry->live && replays < replays_max && entry->since_ns < before_ns &&
             now_ns - entry->since_ns > patience_ns(replays, grace, timeout_ns, longest_ns) &&
             append_int(roots, PyLong_FromUnsignedLongLong(entry->root)) < 0) {
             Py_CLEAR(roots);
@@ -493,7 +498,8 @@ static PyMethodDef methods[] = {
      "list, if given one, how long ago each of those roots was first sent."},
     {"sent_before", (PyCFunction)open_roots_sent_before, METH_VARARGS, "Roots last sent before a time, oldest first."},
     {"overdue", (PyCFunction)open_roots_overdue, METH_VARARGS,
-     "Roots last sent longer ago than a timeout, oldest first: now, the timeout, the longest it becomes, how many, the "
+     "Roots last sent before a time and longer ago than a timeout, oldest first: now, that time, the timeout, the "
+     "longest it becomes, how many, the "
      "replays after which a root is passed over, and those after which its timeout doubles with each."},
     {"ages", (PyCFunction)open_roots_ages, METH_O, "How long ago each open root was first sent."},
     {"look", (PyCFunction)open_roots_look, METH_O, "What is left of a root, incarnation, due, sent, given, index."},
@@ -505,6 +511,8 @@ static PyMethodDef methods[] = {
 
 static PyMemberDef members[] = {
     {"bytes", T_ULONGLONG, offsetof(OpenRoots, bytes), READONLY, "Bytes of what was given for the open roots."},
+    {"done_sent_ns", T_LONGLONG, offsetof(OpenRoots, done_sent_ns), READONLY,
+     "When the newest of the complete roots was first sent."},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -138,6 +138,8 @@ class OpenRootsPy:
         self._open: dict[int, list[Any]] = {}
         #: Bytes of what was given for the open roots.
         self.bytes = 0
+        #: When the newest of the complete roots was first sent.
+        self.done_sent_ns = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -195,18 +197,20 @@ class OpenRootsPy:
         return list(islice((root for root, entry in self._open.items() if entry[6] < before_ns), limit))
 
     def overdue(
-        self, now_ns: int, timeout_ns: int, longest_ns: int, limit: int, replays_max: int, grace: int
+        self, now_ns: int, before_ns: int, timeout_ns: int, longest_ns: int, limit: int, replays_max: int, grace: int
     ) -> list[int]:
-        """List the roots last sent longer ago than a timeout, oldest first, replayed less than ``replays_max`` times.
+        """List the roots last sent before a time and longer ago than a timeout, oldest first.
 
-        With each replay beyond the ``grace`` a root's timeout doubles, up to the longest wait.
+        Of those that were replayed less than ``replays_max`` times. With each replay beyond the ``grace`` a root's
+        timeout doubles, up to the longest wait.
         """
         late: list[int] = []
         for root, entry in self._open.items():
             if len(late) >= limit or now_ns - entry[3] <= timeout_ns:
                 break  # those behind it are younger
             replays = entry[1] & REPLAY_MAX
-            if replays < replays_max and now_ns - entry[6] > patience_ns(replays, grace, timeout_ns, longest_ns):
+            wait_ns = patience_ns(replays, grace, timeout_ns, longest_ns)
+            if replays < replays_max and entry[6] < before_ns and now_ns - entry[6] > wait_ns:
                 late.append(root)
         return late
 
@@ -226,7 +230,9 @@ class OpenRootsPy:
 
     def close(self, root: int) -> None:
         """Take a root out."""
-        self.bytes -= self._open.pop(root)[7]
+        entry = self._open.pop(root)
+        self.bytes -= entry[7]
+        self.done_sent_ns = max(self.done_sent_ns, entry[3])
 
     def lows(self) -> dict[int, int]:
         """Tell the lowest open offset of each partition."""

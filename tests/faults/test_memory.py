@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 
 import pytest
@@ -106,10 +105,12 @@ def made_by_ticks(sink):
 
 def many_outputs(sink):
     flow = tr.Topology("many")
-    numbers = flow.source(tr.sources.rate(float("inf")))
-    numbers.flat_map(lambda value: itertools.repeat(str(value), 100_000)).shuffle().filter(
-        lambda text: False, tasks=2
-    ).sink(sink)
+    many = (
+        flow.source(tr.sources.rate(float("inf")))
+        .shuffle()
+        .flat_map(lambda value: [(value, f"{number:0>100}") for number in range(100_000)], tasks=1, blocking=True)
+    )
+    many.shuffle().filter(lambda pair: pair[1].endswith("00000"), tasks=1).sink(sink, tasks=1)
     return flow
 
 

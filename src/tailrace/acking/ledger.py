@@ -31,6 +31,8 @@ class Ledger:
         self.replays = 0
         self.completed = 0
         self._open = OpenRoots()
+        #: When a root was last complete; None before the first.
+        self._completed_ns: int | None = None
         #: Per partition: the offset after the newest root that was emitted.
         self._next: dict[int, int] = {}
         #: What is left of the older incarnations of roots that were sent again for being late.
@@ -80,6 +82,8 @@ class Ledger:
         latencies, strays = self._open.settle(heads, now_ns, self.spent)
         if strays is not None and self._older:
             latencies += self._older_acks(strays, now_ns)
+        if latencies:
+            self._completed_ns = now_ns
         self.completed += len(latencies)
         return latencies
 
@@ -104,17 +108,29 @@ class Ledger:
                 del self._older[root]
         return latencies
 
-    def overdue(
-        self, now_ns: int, timeout_ns: int, limit: int, *, replays_max: int = REPLAY_MAX, grace: int = 0
-    ) -> list[int]:
+    def overdue(self, now_ns: int, timeout_ns: int, limit: int, *, replays_max: int = REPLAY_MAX) -> list[int]:
         """Roots last sent longer ago than the timeout, oldest first; at most ``limit``.
 
-        With each replay beyond the ``grace`` a root's timeout doubles, up to ``LONGEST_WAIT_NS``, and one that was
-        replayed ``replays_max`` times is passed over: each replay of a stuck record runs the user's functions again.
+        With each replay of a root its timeout doubles, up to ``LONGEST_WAIT_NS``, and one that was replayed
+        ``replays_max`` times is passed over: each replay of a stuck record runs the user's functions again.
         """
+        self._forget_older()
+        return self._open.overdue(now_ns, now_ns, timeout_ns, LONGEST_WAIT_NS, limit, replays_max, 0)
+
+    def lost(self, now_ns: int, timeout_ns: int, limit: int, *, grace: int = 0) -> list[int]:
+        """Overdue roots that do not merely wait: one that was sent later is complete, or none is since the timeout.
+
+        Behind a long queue all roots are overdue, and sending them again would only make it longer. Timeouts double
+        with each replay beyond the ``grace``.
+        """
+        self._forget_older()
+        standing = self._completed_ns is None or now_ns - self._completed_ns > timeout_ns
+        before_ns = now_ns if standing else self._open.done_sent_ns
+        return self._open.overdue(now_ns, before_ns, timeout_ns, LONGEST_WAIT_NS, limit, REPLAY_MAX, grace)
+
+    def _forget_older(self) -> None:
         if self._older:
             self._older = {root: older for root, older in self._older.items() if root in self._open}
-        return self._open.overdue(now_ns, timeout_ns, LONGEST_WAIT_NS, limit, replays_max, grace)
 
     def fresh(self, limit: int) -> list[int]:
         """The oldest open roots, however lately they were sent; at most ``limit``."""

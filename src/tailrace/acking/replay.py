@@ -77,8 +77,8 @@ class FixedReplays:
         """There is nothing to learn."""
 
     def due(self, ledger: Ledger, now_ns: int) -> list[int]:
-        """Whatever is overdue."""
-        return ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
+        """Whatever is lost."""
+        return ledger.lost(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
 
 
 class BlindReplays:
@@ -113,7 +113,7 @@ class BlindReplays:
         for root in fresh:
             self._decided[root >> OFFSET_BITS] = root
         chosen = [root for root in fresh if mix(root, _BLIND_SALT) % _BLIND_PARTS < self._below]
-        return chosen + ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
+        return chosen + ledger.lost(now_ns, self.timeout_ns, REPLAYS_PER_CHECK)
 
     def _is_new(self, root: int) -> bool:
         return root > self._decided.get(root >> OFFSET_BITS, -1)
@@ -168,7 +168,7 @@ class AdaptiveReplays:
             late = ledger.overdue(now_ns, self.timeout_ns, REPLAYS_PER_CHECK, replays_max=replays_max)
             late = late[: self.budget.take(len(late))]
         known = set(late)
-        lost = ledger.overdue(now_ns, self.settings.first_ns, REPLAYS_PER_CHECK, grace=replays_max)
+        lost = ledger.lost(now_ns, self.settings.first_ns, REPLAYS_PER_CHECK, grace=replays_max)
         return late + [root for root in lost if root not in known]
 
     def learn(self, ledger: Ledger, now_ns: int) -> None:

@@ -71,7 +71,9 @@ class Task:
         self.latencies = Histogram()
         self._cost_ns = 1000.0
         self._turn_values = 1
-        self._thread_pieces = THREAD_SLICES
+        #: Whether a turn has come back since turns last became longer.
+        self._measured = False
+        self._thread_pieces = THREAD_PIECES_MIN
 
     @property
     def name(self) -> str:
@@ -95,10 +97,13 @@ class Task:
         if self.mode == "async":
             return 1
         aim_ns = slice_ns if self.mode == "inline" else slice_ns // THREAD_SLICES
-        self._thread_pieces = min(THREAD_SLICES, max(THREAD_PIECES_MIN, int(slice_ns / self._cost_ns)))
+        affordable_pieces = int(slice_ns / self._cost_ns) if self.tuples_in else 0  # nothing is known of its cost yet
+        self._thread_pieces = min(THREAD_SLICES, max(THREAD_PIECES_MIN, affordable_pieces))
         affordable = int(aim_ns / self._cost_ns)
         if self._turn_values < affordable and self._turn_values < VALUES_PER_TURN_MAX:
-            self._turn_values *= 2
+            if self._measured:  # several turns may be out at once: a longer one only by what a shorter one took
+                self._turn_values *= 2
+                self._measured = False
         elif self._turn_values > affordable:
             self._turn_values = affordable or 1
         return self._turn_values
@@ -112,6 +117,7 @@ class Task:
             self._sampled_ns += work.cpu_ns
             self._sampled_tuples += values
         if values:
+            self._measured = True
             self._cost_ns += _COST_WEIGHT * (work.took_ns / values - self._cost_ns)
 
     def issue(self, work: Work) -> Work:

@@ -142,7 +142,7 @@ def test_what_is_sent_again_meets_the_memory_of_the_task_that_had_its_keys(seed)
     """Replays that are far too early keep coming while groups move: every guard needs what the one before it knew."""
     rng = random.Random(seed)
     source = TestSource(open_ended=True, partitions=3)
-    policy = Policy(chaining="off", replay="fixed:0.0005s")
+    policy = Policy(chaining="off", replay="blind:0.5")
     settings = rng.choice([SMALL_FEW, FEW])
     with InProcess(counts("again", source), workers=3, settings=settings, seed=seed, policy=policy) as query:
         move_about(query, source, rng, ["count"], between=lambda: query.turns(rng.randint(0, 30)))

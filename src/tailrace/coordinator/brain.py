@@ -22,6 +22,7 @@ from .balancing import Balancing
 from .deployment import check_sending, check_sharing
 from .joining import Joining
 from .key_loads import KeyLoads
+from .lost_state import LostState
 from .measured import Measured
 from .moving import Moves
 from .progress import ProgressBook
@@ -58,6 +59,7 @@ class CoordinatorBrain:
         self.autopilot = Autopilot(program)
         self.measured = Measured(program)
         self.key_loads = KeyLoads(program.plan)
+        self.lost_state = LostState(self)
         self.joining = Joining(self, query_id, workers, python)
         self.moves = Moves(self, program)
         self.rebalancing = Rebalancing(program)
@@ -146,10 +148,16 @@ class CoordinatorBrain:
         """A connection broke: its worker is lost until another registers for the slot."""
         for slot, member in self.members.items():
             if member.connection == connection and member.alive:
-                member.alive = member.deployed = member.open = False
+                member.alive = False
+                self.lost_state.on_lost(slot, member)
+                member.deployed = member.open = False
                 member.lost_ns = now_ns
                 self.moves.on_lost(slot, now_ns)
                 self.joining.lost(slot)
+
+    def is_done(self, stage: int, task: int) -> bool:
+        """Whether a task has seen the end of its input and is closed."""
+        return (stage, task) in self._tasks_done
 
     @property
     def program(self) -> Program:

@@ -28,6 +28,8 @@ def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
             lines.append(f"    {edge.src} -> {target} ({edge.grouping})")
     lines += _shared_queues(program, brain)
     lines += _decisions(brain)
+    if brain.lost_state.tasks:
+        lines += ["", f"State lost ({brain.lost_state.tasks} tasks)", *(f"  {text}" for text in brain.lost_state.told)]
     lines += ["", "Workers"]
     for slot, member in sorted(brain.members.items()):
         peer = member.peer

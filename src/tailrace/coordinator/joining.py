@@ -63,6 +63,8 @@ class Joining:
     def register(self, connection: int, message: protocol.Register, now_ns: int) -> None:
         """Give a worker the slot it asks for, or say why not."""
         old = self._brain.members.get(message.slot)
+        if old is not None and old.alive and message.launch > old.register.launch:
+            self._brain.on_gone(old.connection, now_ns)  # its successor is here before its connection broke
         if self._brain.state == "ended" or message.slot not in self._slots:
             self._refuse(connection, "the query has ended or has no such slot")
             return

@@ -87,6 +87,7 @@ class ProgressBook:
                 "inputRowsPerSecond": sum(each.get("readPerSecond", 0.0) for each in stages),
                 **{name: sum(each.get(name, 0) for each in stages) for name in ("read", "completed", "pending")},
                 **{name: sum(each.get(name, 0) for each in stages) for name in ("replays", "duplicates", "skipped")},
+                "lostState": brain.lost_state.tasks,
                 "latency": percentiles(self._latency_period),
                 "stages": stages,
                 "tasks": tasks,

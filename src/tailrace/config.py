@@ -195,6 +195,10 @@ class Settings:
     node_is: str = "host"
     #: Time a task may hold the loop of its worker before it gets a thread of its own.
     handoff_ms: int = 20
+    #: User code that has not come back for so long is named in the progress, with its stack.
+    stuck_after_s: float = 5.0
+    #: How long a worker that ends waits for user code that still runs; ``close()`` is not called beside it.
+    close_timeout_s: float = 1.5
     #: Time one turn of a task aims at; longer batches are cut.
     slice_us: int = 2000
     #: A worker that has not heard from the coordinator for so long stops.

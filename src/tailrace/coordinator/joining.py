@@ -45,6 +45,8 @@ class Member:
     #: Slots whose workers have yet to say that they refuse this member's predecessor; None when that is settled.
     awaited: set[int] | None = None
     snapshot: dict[str, Any] = field(default_factory=dict)
+    #: User code of this worker that has not come back, by its own last word.
+    stuck: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Joining:

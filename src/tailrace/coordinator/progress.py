@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.metrics.histogram import Histogram
 
+from .stuck import stuck_rows
+
 if TYPE_CHECKING:
     from tailrace.topology.plan import Plan
 
@@ -98,6 +100,7 @@ class ProgressBook:
                 "traffic": brain.measured.close_period(seconds, brain.placement, brain.hosts),
                 "moves": brain.moves.rows(),
                 "rebalancing": brain.rebalancing.row(),
+                "stuck": stuck_rows(brain.members),
             }
         )
         self._latency_period = Histogram()

@@ -1,3 +1,4 @@
+# ruff: noqa: T201 - printing is what this is about
 """What plain functions print and log arrives at the driver with operator and task; all else goes where it went."""
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def speaks(value):
     print("to stderr", file=sys.stderr)
     logging.getLogger("some.module").info("logged %d", value)
     try:
-        raise LookupError("inside")
+        {}["inside"]
     except LookupError:
         logging.getLogger("some.module").exception("caught")
     return value
@@ -84,7 +85,7 @@ def test_prints_and_records_of_plain_functions_arrive_with_operator_and_task(dra
     assert (name, "INFO", f"[task 0] logged {value}") in said
     (caught,) = [text for logger, level, text in said if (logger, level) == (name, "ERROR")]
     assert caught.startswith("[task 0] caught\nTraceback")
-    assert "LookupError: inside" in caught
+    assert "KeyError: 'inside'" in caught
     if flow.operators["speaks"].fn is Speaks:
         for word in ("made", "opened", "by its context", "closed"):
             assert (name, "INFO", f"[task 0] {word}") in said

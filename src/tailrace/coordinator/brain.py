@@ -27,7 +27,7 @@ from .measured import Measured
 from .moving import Moves
 from .progress import ProgressBook
 from .rebalancing import Rebalancing
-from .stuck import not_opened, told_of
+from .stuck import named, not_opened, told_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -284,7 +284,8 @@ class CoordinatorBrain:
         if since_ns is not None and now_ns - since_ns > settings.drain_timeout_s * _NS_PER_S:
             self.fail(
                 errors.DrainTimeoutError(
-                    f"Open tuples did not come to an end within {settings.drain_timeout_s:.0f} s of stopping.",
+                    f"Open tuples did not come to an end within {settings.drain_timeout_s:.0f} s of stopping."
+                    f"{named(self.members)}",
                     "Call stop(now=True) to leave them, or raise drain_timeout_s.",
                 )
             )

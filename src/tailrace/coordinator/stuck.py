@@ -49,6 +49,13 @@ def told_of(member: Member) -> str:
     return f" Operator {row['operator']!r}, task {row['task']}, had not come back for {row['seconds']:,.0f} s then."
 
 
+def named(members: Mapping[int, Member]) -> str:
+    """Who is stuck, as a sentence to add to an error; empty where nobody is."""
+    rows = stuck_rows(members)
+    shown = [f"{row['operator']}[{row['task']}] on worker {row['worker']} for {row['seconds']:,.0f} s" for row in rows]
+    return f" Not come back: {', '.join(shown)}." if shown else ""
+
+
 def _waited_for(members: Mapping[int, Member]) -> list[str]:
     """Who has not opened: the operator and task where the worker has said so, else the worker."""
     return [

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.coordinator.test_brain import Office
 
 from tailrace import protocol
-from tailrace.coordinator.errors import QueryError, StartError, WorkerLostError
+from tailrace.coordinator.errors import DrainTimeoutError, QueryError, StartError, WorkerLostError
 from tailrace.coordinator.explain import explain
 from tailrace.coordinator.stuck import ROWS_MAX, stuck_rows, waited_for
 from tailrace.worker.errors import CloseError
@@ -102,3 +102,15 @@ def test_an_earlier_failure_is_not_replaced_by_that_of_a_close():
     office.say(connection, protocol.Failure("ValueError", "first", ""))
     office.say(connection, protocol.Failure("CloseError", "second", ""))
     assert type(office.brain.error) is QueryError
+
+
+def test_a_drain_that_does_not_end_names_who_holds_it_up():
+    office = Office()
+    connections = office.running()
+    office.brain.drain(office.now_ns)
+    for _ in range(62):
+        for connection in connections:
+            office.say(connection, protocol.Stuck([row()] if connection == connections[1] else []))
+        office.tick(1.0)
+    assert isinstance(office.brain.error, DrainTimeoutError)
+    assert "Not come back: slow[1] on worker 1 for 8 s." in office.brain.error.message

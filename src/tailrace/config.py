@@ -140,6 +140,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "share_across": ("node", "worker"),
     "ring_waiting": ("futex", "spin_then_futex", "busy"),
     "node_is": ("host", "executor", "worker"),
+    "lost_state": ("fail", "accept"),
 }
 #: Settings of which 0 means off.
 _MAY_BE_ZERO = frozenset({"prometheus_port", "link_bytes_per_s", "queue_bytes"})
@@ -199,10 +200,17 @@ class Settings:
     node_is: str = "host"
     #: Time a task may hold the loop of its worker before it gets a thread of its own.
     handoff_ms: int = 20
+    #: User code that has not come back for so long is named in the progress, with its stack.
+    stuck_after_s: float = 5.0
+    #: How long a worker that ends waits for user code that still runs; ``close()`` is not called beside it.
+    close_timeout_s: float = 1.5
     #: Time one turn of a task aims at; longer batches are cut.
     slice_us: int = 2000
     #: A worker that has not heard from the coordinator for so long stops.
     lease_s: float = 10.0
+    #: What becomes of a query that loses a worker with keyed state or the state of a class: it fails, or, with
+    #: ``accept``, goes on with empty state, warns and counts.
+    lost_state: str = "fail"
     #: How often workers report.
     progress_s: float = 1.0
     #: How long all workers may take to register.

@@ -154,6 +154,12 @@ class Failure(msgspec.Struct, tag=True):
     hint: str
 
 
+class Stuck(msgspec.Struct, tag=True):
+    """Worker: this user code has not come back; operator, task, seconds and stack of each, none when all is well."""
+
+    rows: list[dict[str, Any]]
+
+
 class LogLine(msgspec.Struct, tag=True):
     """Worker: a user's operator logged something."""
 
@@ -311,7 +317,7 @@ class Stop(msgspec.Struct, tag=True):
 
 
 FromWorker = (
-    Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | LogLine | Collected
+    Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | Stuck | LogLine | Collected
     | Cleared | Installed | MoveFailed | Relocated | Held
 )  # fmt: skip
 FromCoordinator = (

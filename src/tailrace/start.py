@@ -9,6 +9,7 @@ from .connect.arrow import need_arrow
 from .connect.lookup import ROWS_MAX, make_lookup
 from .coordinator.query import Query
 from .topology import graph
+from .topology.beside import ship_beside_script
 
 if TYPE_CHECKING:
     from .connect.lookup import Lookup
@@ -95,6 +96,7 @@ def start(
     ``workers`` is how many of the application's task slots are taken, one per core if not given. Without a policy,
     routing, inboxes and replays are chosen while the query runs (``Policy.auto()``).
     """
+    ship_beside_script()
     flow.validate()
     policy, settings = policy or Policy.auto(), settings or Settings()
     from .spark.host import SparkHost  # noqa: PLC0415 - only here, so that drawing a topology needs no Spark

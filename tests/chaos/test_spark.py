@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from tests import sparks
-from tests.queries import PATIENT, alive, all_open, completed, ending, executor_of, parent, pids, until
+from tests.queries import PATIENT, alive, all_open, completed, ended, ending, executor_of, parent, pids, until
 
 import tailrace as tr
+from tailrace.coordinator.errors import StateLostError
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark]
 DRIVER = Path(__file__).with_name("driver.py")
@@ -45,6 +46,19 @@ def test_every_id_arrives_when_workers_and_an_executor_are_killed():
     # A source that was killed may have sent more than its successor came to before the stop.
     assert wanted <= set(out.values)
     assert len(wanted) > 2000
+
+
+@pytest.mark.timeout(400)
+def test_state_lost_with_an_executor_fails_the_query_by_name():
+    flow = tr.Topology("counts")
+    numbers = flow.source(tr.sources.rate(500), name="numbers").key_by(lambda value: value % 10)
+    numbers.count(tasks=1, name="counts").sink(tr.sinks.discard())
+    settings = tr.Settings(progress_s=0.2, **PATIENT)
+    with ending(tr.start(flow, sparks.session(), workers=2, settings=settings)) as query:
+        until(lambda: completed(query) > 0, "progress", query)
+        os.kill(executor_of(pids(query)[query.workers_of("counts")[0]]), signal.SIGKILL)
+        with pytest.raises(StateLostError, match=r"'counts' \(1 task\)"):
+            ended(query)
 
 
 def tailrace_files():

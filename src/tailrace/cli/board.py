@@ -51,13 +51,28 @@ def counters_text(progress: Progress) -> str:
     return f"{text}  workers {workers['alive']}/{workers['expected']}"
 
 
+def stuck_text(progress: Progress) -> str:
+    """The user code that has not come back for longest, in a line; empty where all comes back."""
+    rows = progress.get("stuck", [])
+    if not rows:
+        return ""
+    first = rows[0]
+    more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
+    return (
+        f"{first['operator']}[{first['task']}] on worker {first['worker']} has not come back for "
+        f"{first['seconds']:,.0f} s{more}; query.explain() shows where it is"
+    )
+
+
 def board(title: str, progress: Progress) -> Group:
     """All of it, for a live display."""
+    stuck = stuck_text(progress)
     return Group(
         Text(title, style="bold"),
         stage_table(progress),
         Text(f"latency    {latency_text(progress['latency'])}"),
         Text(f"so far     {counters_text(progress)}"),
+        *([Text(f"stuck      {stuck}", style="bold red")] if stuck else []),
     )
 
 
@@ -65,7 +80,10 @@ def line(progress: Progress) -> str:
     """One line for logs and pipes."""
     names = ("p50", "p99", "p99.9")
     rate = f"{progress['inputRowsPerSecond']:,.0f} rows/s"
-    return f"{rate:>14}  {latency_text(progress['latency'], names)}  {counters_text(progress)}"
+    stuck = stuck_text(progress)
+    return f"{rate:>14}  {latency_text(progress['latency'], names)}  {counters_text(progress)}" + (
+        f"  stuck: {stuck}" if stuck else ""
+    )
 
 
 def read(progress: Progress) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import cloudpickle
 
 from tailrace.errors import TailraceError, nearest
+from tailrace.topology.beside import ship_beside
 from tailrace.topology.graph import Topology
 
 from . import errors
@@ -52,11 +53,9 @@ def _load(path: Path) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[name] = module
     sys.path.insert(0, str(folder))  # as python FILE does
-    before = set(sys.modules)
     _execute(path, module)
-    for found in (name, *(sys.modules.keys() - before)):
-        if found == name or _lies_beside(sys.modules[found], folder):
-            cloudpickle.register_pickle_by_value(sys.modules[found])
+    cloudpickle.register_pickle_by_value(module)  # wherever it lies
+    ship_beside(folder)
     return module
 
 
@@ -80,15 +79,6 @@ def _execute(path: Path, module: ModuleType) -> None:
             f"{path}{where} raised {type(error).__name__} while it was loaded: {error}.",
             "The file should only draw the topology; put what starts it under if __name__ == '__main__'.",
         ) from error
-
-
-def _lies_beside(module: ModuleType, folder: Path) -> bool:
-    """Tell whether a module came from the user's folder and is no installed package, which that folder may hold too."""
-    file = getattr(module, "__file__", None)
-    if not file or module.__name__.partition(".")[0] == "tailrace":
-        return False
-    where = Path(file).resolve()
-    return folder in where.parents and not {"site-packages", "dist-packages"} & set(where.parts)
 
 
 def _named(module: ModuleType, path: Path, name: str) -> Topology:

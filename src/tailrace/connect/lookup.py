@@ -29,6 +29,17 @@ def install(name: str, version: int, table: dict[Any, Any]) -> None:
         _tables[name] = version, table
 
 
+def held() -> frozenset[str]:
+    """The tables of this process, by name."""
+    return frozenset(_tables)
+
+
+def release(besides: frozenset[str]) -> None:
+    """Let go of all tables but these: at the end of a worker, of those that came with its query."""
+    for name in _tables.keys() - besides:
+        _tables.pop(name, None)
+
+
 @contextlib.contextmanager
 def noticing() -> Iterator[list[Lookup]]:
     """List the lookups that are being shipped meanwhile: they hide in the functions that use them."""

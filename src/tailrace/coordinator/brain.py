@@ -14,7 +14,7 @@ from tailrace import protocol
 from tailrace.connect.errors import MissingColumnError, NullValueError, WrongSchemaError
 from tailrace.routing.fixed import RouteError
 from tailrace.transport import codec
-from tailrace.worker.errors import OperatorError
+from tailrace.worker.errors import CloseError, OperatorError, ProtocolError
 
 from . import errors
 from .autopilot import Autopilot
@@ -22,10 +22,12 @@ from .balancing import Balancing
 from .deployment import check_sending, check_sharing
 from .joining import Joining
 from .key_loads import KeyLoads
+from .lost_state import LostState
 from .measured import Measured
 from .moving import Moves
 from .progress import ProgressBook
 from .rebalancing import Rebalancing
+from .stuck import named, not_opened, told_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,6 +60,7 @@ class CoordinatorBrain:
         self.autopilot = Autopilot(program)
         self.measured = Measured(program)
         self.key_loads = KeyLoads(program.plan)
+        self.lost_state = LostState(self)
         self.joining = Joining(self, query_id, workers, python)
         self.moves = Moves(self, program)
         self.rebalancing = Rebalancing(program)
@@ -89,7 +92,8 @@ class CoordinatorBrain:
         member = self.members.get(slot)
         if member is None or member.connection != connection:
             return  # a worker that has been replaced
-        member.heard_ns = now_ns
+        if member.open or not isinstance(message, protocol.Stuck):  # an open() has only so long
+            member.heard_ns = now_ns
         match message:
             case protocol.Deployed():
                 self.joining.deployed(slot, member)
@@ -114,12 +118,22 @@ class CoordinatorBrain:
             ):  # fmt: skip
                 self.moves.on_message(slot, message, now_ns)
             case protocol.Failure():
-                self.fail(_rebuilt(message))
+                self._failed(_rebuilt(message))
+            case protocol.Stuck(rows=rows):
+                member.stuck = rows
             case protocol.LogLine():
                 self.logs.append(message)
             case protocol.Collected():
                 self._receive(message)
                 self.tell(member, protocol.Taken(message.serial))
+            case _:  # whoever adds a message must enter it here
+                self.fail(not_understood(slot, type(message).__name__))  # type: ignore[unreachable]
+
+    def _failed(self, error: Exception) -> None:
+        """A worker has failed; a ``close()`` that fails does so when the query has ended, and counts all the same."""
+        if self.state == "ended" and self.error is None and isinstance(error, CloseError):
+            self.error = error
+        self.fail(error)
 
     def _take_marks(self, marks: dict[int, int]) -> None:
         for partition, offset in marks.items():
@@ -146,10 +160,16 @@ class CoordinatorBrain:
         """A connection broke: its worker is lost until another registers for the slot."""
         for slot, member in self.members.items():
             if member.connection == connection and member.alive:
-                member.alive = member.deployed = member.open = False
+                member.alive = False
+                self.lost_state.on_lost(slot, member)
+                member.deployed = member.open = False
                 member.lost_ns = now_ns
                 self.moves.on_lost(slot, now_ns)
                 self.joining.lost(slot)
+
+    def is_done(self, stage: int, task: int) -> bool:
+        """Whether a task has seen the end of its input and is closed."""
+        return (stage, task) in self._tasks_done
 
     @property
     def program(self) -> Program:
@@ -243,6 +263,8 @@ class CoordinatorBrain:
                     "Ask for fewer workers, give the application more cores, or raise register_timeout_s; "
                     "executors must be able to reach the driver's address.",
                 )
+                if self.state == "registering"
+                else not_opened(self.members, settings.register_timeout_s)
             )
         for slot, member in self.members.items():
             # Until it runs a worker has nothing to say: it waits for others, or for a user's open().
@@ -254,7 +276,7 @@ class CoordinatorBrain:
                 self.fail(
                     errors.WorkerLostError(
                         f"Worker {slot} (executor {member.register.executor} on {member.peer.host}) was lost and "
-                        f"did not come back within {settings.register_timeout_s:.0f} s.",
+                        f"did not come back within {settings.register_timeout_s:.0f} s.{told_of(member)}",
                         "Look at the executor's log; spark.task.maxFailures may have been reached.",
                     )
                 )
@@ -262,7 +284,8 @@ class CoordinatorBrain:
         if since_ns is not None and now_ns - since_ns > settings.drain_timeout_s * _NS_PER_S:
             self.fail(
                 errors.DrainTimeoutError(
-                    f"Open tuples did not come to an end within {settings.drain_timeout_s:.0f} s of stopping.",
+                    f"Open tuples did not come to an end within {settings.drain_timeout_s:.0f} s of stopping."
+                    f"{named(self.members)}",
                     "Call stop(now=True) to leave them, or raise drain_timeout_s.",
                 )
             )
@@ -318,10 +341,18 @@ class CoordinatorBrain:
         ]
 
 
+def not_understood(slot: int, what: str) -> ProtocolError:
+    """The error of a query one of whose workers says something that the coordinator knows nothing of."""
+    return ProtocolError(
+        f"Worker {slot} said something that the coordinator does not understand: {what}.",
+        "Use the same version of Tailrace at the driver and on the executors.",
+    )
+
+
 def _rebuilt(failure: protocol.Failure) -> Exception:
     """Make a worker's error anew on the driver, under its own name where that is one of ours."""
     named: tuple[type[TailraceError], ...] = (
-        OperatorError, RouteError, WrongSchemaError, MissingColumnError, NullValueError,
+        OperatorError, CloseError, ProtocolError, RouteError, WrongSchemaError, MissingColumnError, NullValueError,
     )  # fmt: skip
     kinds = {each.__name__: each for each in named}
     return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

@@ -19,6 +19,10 @@ class WorkerLostError(QueryError):
     """A worker was lost and did not come back."""
 
 
+class StateLostError(QueryError):
+    """A worker was lost, and with it the state of tasks it had; state is kept in memory."""
+
+
 class VersionMismatchError(StartError):
     """Executors have another version of Tailrace or of Python than the driver."""
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from tailrace.receiving.shared import shares
 
+from .stuck import explained
+
 if TYPE_CHECKING:
     from tailrace.protocol import Peer
     from tailrace.worker.build import Program
@@ -28,6 +30,9 @@ def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
             lines.append(f"    {edge.src} -> {target} ({edge.grouping})")
     lines += _shared_queues(program, brain)
     lines += _decisions(brain)
+    lines += explained(brain.members)
+    if brain.lost_state.tasks:
+        lines += ["", f"State lost ({brain.lost_state.tasks} tasks)", *(f"  {text}" for text in brain.lost_state.told)]
     lines += ["", "Workers"]
     for slot, member in sorted(brain.members.items()):
         peer = member.peer

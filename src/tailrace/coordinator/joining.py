@@ -45,6 +45,8 @@ class Member:
     #: Slots whose workers have yet to say that they refuse this member's predecessor; None when that is settled.
     awaited: set[int] | None = None
     snapshot: dict[str, Any] = field(default_factory=dict)
+    #: User code of this worker that has not come back, by its own last word.
+    stuck: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Joining:
@@ -63,6 +65,8 @@ class Joining:
     def register(self, connection: int, message: protocol.Register, now_ns: int) -> None:
         """Give a worker the slot it asks for, or say why not."""
         old = self._brain.members.get(message.slot)
+        if old is not None and old.alive and message.launch > old.register.launch:
+            self._brain.on_gone(old.connection, now_ns)  # its successor is here before its connection broke
         if self._brain.state == "ended" or message.slot not in self._slots:
             self._refuse(connection, "the query has ended or has no such slot")
             return

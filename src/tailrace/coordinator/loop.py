@@ -15,6 +15,8 @@ from tailrace.transport.handshake import CONTROL, HandshakeError, ServerHandshak
 from tailrace.transport.stream import UNPROVED_MAX, ClosedError, StreamConnection
 from tailrace.transport.wire import WireError
 
+from .brain import not_understood
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -120,7 +122,11 @@ class CoordinatorLoop:
                 for data in connection.read():
                     self._hear(number, protocol.decode_from_worker(data))
             connection.write()
-        except (ClosedError, HandshakeError, WireError, OSError, msgspec.DecodeError):
+        except msgspec.DecodeError as error:  # it has proved the secret, so it is a worker, and of another make
+            self._brain.fail(not_understood(self._slots.get(number, -1), str(error)))
+            self._drop(number)
+            return
+        except (ClosedError, HandshakeError, WireError, OSError):
             self._drop(number)
             return
         self._watch(number, connection)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.metrics.histogram import Histogram
 
+from .stuck import stuck_rows
+
 if TYPE_CHECKING:
     from tailrace.topology.plan import Plan
 
@@ -87,6 +89,7 @@ class ProgressBook:
                 "inputRowsPerSecond": sum(each.get("readPerSecond", 0.0) for each in stages),
                 **{name: sum(each.get(name, 0) for each in stages) for name in ("read", "completed", "pending")},
                 **{name: sum(each.get(name, 0) for each in stages) for name in ("replays", "duplicates", "skipped")},
+                "lostState": brain.lost_state.tasks,
                 "latency": percentiles(self._latency_period),
                 "stages": stages,
                 "tasks": tasks,
@@ -97,6 +100,7 @@ class ProgressBook:
                 "traffic": brain.measured.close_period(seconds, brain.placement, brain.hosts),
                 "moves": brain.moves.rows(),
                 "rebalancing": brain.rebalancing.row(),
+                "stuck": stuck_rows(brain.members),
             }
         )
         self._latency_period = Histogram()

@@ -26,6 +26,7 @@ from .loop import CoordinatorLoop
 from .parties import Host, QueryListener
 from .progress import percentiles
 from .relocating import Relocation
+from .stuck import waited_for
 from .together import REGISTRY, busy_by_host
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class Query:
         """What the query is doing."""
         messages = {
             "registering": "Waiting for workers",
-            "deploying": "Opening operators",
+            "deploying": f"Opening operators{waited_for(self._brain.members)}",
             "running": "Draining" if self._brain.draining else "Processing tuples",
             "ended": "Stopped" if self._brain.error is None else "Failed",
         }

@@ -144,6 +144,9 @@ class Ingest:
         if self.closed:
             return
         self.closed = True
+        with _here_lock:  # a process that is used again must not keep what ended queries have read
+            if _here.get(key := (self._ticket.secret, self._ticket.feed)) is self:
+                del _here[key]
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()

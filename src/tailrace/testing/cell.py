@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from tailrace.topology.operators import TaskContext
 from tailrace.worker.brain import WorkerBrain
 from tailrace.worker.main import SLOT_VARIABLE
 from tailrace.worker.task import CloseWork, TickWork, Work
+from tailrace.worker.user_output import operator_logger
 
 from .virtual_time import AwaitedWork
 
@@ -68,9 +68,7 @@ class Cell:
         def emit_to_driver(values: Any) -> None:
             self.brain.to_driver(spec.name, task, values)
 
-        # Not getLogger: the logger is this cell's own, and goes with it.
-        logger = logging.Logger(f"tailrace.operator.{spec.name}.{task}", logging.INFO)  # noqa: LOG001
-        logger.addHandler(_ToOrders(self.brain, spec.name, task))
+        logger = operator_logger(self.brain.log, spec.name, task)
         return TaskContext(spec.name, task, tasks, "in-process", logger, self._clock, emit_to_driver)
 
     # -- turns ---------------------------------------------------------------------------------------------------
@@ -87,12 +85,19 @@ class Cell:
         self.brain.on_time()
         return moved or not idle
 
+    def _obey(self, message: protocol.FromCoordinator) -> None:
+        """Act on an order; the answer to the registration is for whoever has registered, as in a process."""
+        if isinstance(message, protocol.Refused):
+            self.brain.stopped = True
+        elif not isinstance(message, protocol.Welcome):
+            self.brain.on_control(message)
+
     def _take_in(self, rng: Random) -> bool:
         waiting = bool(self.orders)
         if waiting:
             self.heard_ns = self._clock.now_ns()
         for _ in range(rng.randint(0, len(self.orders))):
-            self.brain.on_control(self.orders.popleft())
+            self._obey(self.orders.popleft())
         ways = [way for way in self.mail.values() if way]
         rng.shuffle(ways)
         for way in ways:
@@ -137,18 +142,3 @@ class Cell:
         """Let go of what user code holds open."""
         self._awaited.close()
         self.brain.close()
-
-
-class _ToOrders(logging.Handler):
-    """Sends what an operator logs to the coordinator."""
-
-    def __init__(self, brain: WorkerBrain, operator: str, task: int) -> None:
-        super().__init__()
-        self._brain = brain
-        self._operator = operator
-        self._task = task
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Hand one record over."""
-        line = protocol.LogLine(record.levelno, self._operator, self._task, record.getMessage())
-        self._brain.control_out.append(line)

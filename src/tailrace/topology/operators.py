@@ -88,6 +88,9 @@ class Operator:
     """
 
     tick_every_s: ClassVar[float | None] = None
+    #: Whether objects of this class remember anything of the values they saw. Set it to False for a class that only
+    #: holds connections and the like: then a query does not fail when a worker is lost that had one.
+    stateful: ClassVar[bool] = True
 
     def open(self, ctx: TaskContext) -> None:
         """Get ready; called once in the task's process before the first value."""
@@ -169,6 +172,13 @@ class OperatorSpec:
         if self.verb == "branch":
             return (*(str(i) for i in range(len(self.fn))), PORT_REST, *dead)
         return (PORT_OUT, *dead)
+
+
+def holds_state(spec: OperatorSpec) -> bool:
+    """Whether tasks of an operator remember what they saw: state by key, or a user's object that does not deny it."""
+    if spec.verb in KEYED_VERBS:
+        return True
+    return spec.verb == "process" and hasattr(spec.fn, "process") and bool(getattr(spec.fn, "stateful", True))
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,19 @@ Its parts: ``delivery`` moves tuples, ``scheduling`` picks work, ``settling`` ta
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.connect import lookup
-from tailrace.connect.errors import SchemaError
-from tailrace.routing.fixed import RouteError
 from tailrace.transport import codec, mail
 
 from .acks import Acknowledger
+from .blame import call_error, grouping_error, named_error
 from .build import Site
 from .delivery import Delivery
-from .errors import OperatorError, operator_error, user_stack
+from .ending import close_task
+from .errors import ProtocolError, user_stack
 from .floor import Floor
 from .key_mover import LOOK_US, KeyMover
 from .late import LateRoots
@@ -41,7 +40,7 @@ from .uplink import open_uplink
 from .ways import Ways
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from tailrace.clock import Clock
     from tailrace.topology.operators import OperatorSpec, TaskContext
@@ -51,6 +50,8 @@ if TYPE_CHECKING:
     from .uplink import Meets
 
 _NS_PER_S = 1_000_000_000
+#: Characters of one line of a log.
+LOG_CHARS_MAX = 5000
 
 
 class WorkerBrain:
@@ -84,6 +85,10 @@ class WorkerBrain:
         #: Whether so much waits for the driver that no user code may run.
         self._driver_behind = False
         self._bell: Callable[[], None] | None = None
+        #: The task whose code the loop runs outside of pieces of work: its ``open()``, key and grouping functions.
+        self._current: Task | None = None
+        #: The operator and task that are being built.
+        self._building: tuple[str, int] | None = None
         #: Asked with every report how busy the machine was since the last one; set by whoever has one.
         self.machine_load: Callable[[], float] | None = None
 
@@ -148,7 +153,10 @@ class WorkerBrain:
                 if self._running:
                     self._telling.report()
             case _:
-                pass
+                raise ProtocolError(
+                    f"The coordinator said {type(message).__name__}, which a worker that runs does not understand.",
+                    "Use the same version of Tailrace at the driver and on the executors.",
+                )
 
     def _deploy(self, message: protocol.Deploy) -> None:
         program: Program = codec.loads(message.program)
@@ -156,7 +164,7 @@ class WorkerBrain:
         nearness = Nearness(program, message.homes, self.peers)
         site = Site(
             self.slot, self.attempt, message.placement, message.partitions, self.clock, self._context_of,
-            nearness.rows(message.placement), message.queues, message.tables,
+            nearness.rows(message.placement), message.queues, message.tables, self._enter,
         )  # fmt: skip
         self.program = program
         self._floor = floor = Floor(program, site, self._send, self.control_out)
@@ -174,17 +182,31 @@ class WorkerBrain:
         self._mover = self._delivery.mover = Mover(floor, site, self._acks, ways, self._tasks_changed)
         self._keys = self._delivery.keys = KeyMover(floor, site, self._acks, self._delivery, ways)
         self._telling = Telling(floor, self._delivery, self._keys, self.peers, self._of_worker)
+        self._building = None
         for task in floor.tasks:
+            self._current = task
             try:
                 task.chain.open()
             except Exception as error:  # noqa: BLE001 - a user's open() may raise anything
-                return self.fail(operator_error(task.name, task.index, "open()", error))
+                return self.fail(call_error(task.chain.at.operator, task.index, "open()", error))
+            finally:
+                self._current = None
             if (every_s := task.chain.tick_every_s) is not None:
                 task.next_tick_ns = self.clock.now_ns() + int(every_s * _NS_PER_S)
         self._tasks_changed()
         self._beat(message.marks)
         self.control_out.append(protocol.Deployed())
         return None
+
+    def _enter(self, operator: str, task: int) -> None:
+        """The code of an operator is about to run because its task is being built; no name: that is over."""
+        self._building = (operator, task) if operator else None
+
+    @property
+    def at_hand(self) -> tuple[str, int] | None:
+        """The operator and task whose code the loop runs outside of pieces of work, if it does; for other threads."""
+        current = self._current
+        return self._building if current is None else (current.chain.at.operator, current.index)
 
     def _tasks_changed(self) -> None:
         """Look at the tasks anew: they were deployed, or some have moved."""
@@ -247,9 +269,13 @@ class WorkerBrain:
         self._delivery.reconnected(slot)
 
     def to_driver(self, operator: str, task: int, values: Any) -> None:
-        """Send a sink's values to the driver; the only method here that any thread may call."""
+        """Send a sink's values to the driver; this and ``log`` are the only methods here that any thread may call."""
         if self._floor is not None:
             self._floor.driver.put(operator, task, values)
+
+    def log(self, level: int, operator: str, task: int, text: str) -> None:
+        """Send a line to the driver's log: what user code logs or prints, and what is told of it."""
+        self.control_out.append(protocol.LogLine(level, operator, task, text[:LOG_CHARS_MAX]))
 
     def next_work(self) -> Work | None:
         """The next piece of user code to run; None when there is nothing to do."""
@@ -271,13 +297,14 @@ class WorkerBrain:
         task.pieces.remove(work)
         if work.error is None:
             task.account(work)
+            self._current = task
             try:
                 self._settling.settle(work)
             except Exception as error:  # noqa: BLE001 - a user's key or grouping function may raise anything
-                work.error = error
+                work.error = grouping_error(work, self.program.plan, error)
+            self._current = None
         if work.error is not None:
-            named = isinstance(work.error, OperatorError | RouteError | SchemaError)
-            self.fail(work.error if named else operator_error(task.name, task.index, work.batch.values[:1], work.error))
+            self.fail(named_error(work))
             return
         if work.arrivals:
             self._delivery.finished(work.arrivals)
@@ -353,11 +380,13 @@ class WorkerBrain:
             gone.append(self._mover.gone.popleft())
         return gone
 
-    def close(self) -> None:
-        """Let go of what user code holds open, when the query ends without draining; what it still gives is dropped."""
+    def close(self, besides: Container[Task] = ()) -> None:
+        """Let go of what user code holds open, when the query ends without draining; what it still gives is dropped.
+
+        Tasks ``besides`` have code that still runs, and are left alone.
+        """
         for task in self.tasks:
-            if not task.closed:
-                with contextlib.suppress(Exception):  # it may have been half open
-                    task.chain.close()
-            for reader in (task.source.readers if task.source is not None else {}).values():
-                reader.close()
+            if task not in besides:
+                self._current = task
+                close_task(task, self.log, self.fail)
+        self._current = None

@@ -69,6 +69,8 @@ class Site:
     queues: Mapping[int, list[int]] = field(default_factory=dict)
     #: Per stage whose key groups have moved: who has them now.
     tables: dict[int, KeyTable] = field(default_factory=dict)
+    #: Told whose code is about to run while tasks are built: constructors, and readers that are opened.
+    enter: Callable[[str, int], None] = lambda _operator, _task: None
 
     def bounds(self, program: Program) -> QueueBounds:
         """How many bytes may wait in each queue here."""
@@ -103,7 +105,12 @@ def build_tasks(program: Program, site: Site) -> list[Task]:
 def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
     """Make one task."""
     edges = program.plan.outputs[stage.id]
-    chain = Chain(stage, edges, lambda spec: site.context_of(spec, index, stage.tasks))
+
+    def context_of(spec: OperatorSpec) -> TaskContext:
+        site.enter(spec.name, index)
+        return site.context_of(spec, index, stage.tasks)
+
+    chain = Chain(stage, edges, context_of)
     task = Task(stage, index, chain, {edge.id: _outlet(program, site, edge, index) for edge in edges})
     if stage.is_source:
         task.source = _source(site, stage, index)
@@ -217,6 +224,7 @@ def _source(site: Site, stage: Stage, index: int) -> SourceSide:
     readers = {}
     for number, at_stage, at_task, name, offset in site.partitions:
         if (at_stage, at_task) == (stage.id, index):
+            site.enter(stage.head.name, index)
             readers[number] = stage.head.fn.open(name, offset, site.clock)
             ledger.skip_to(number, offset)
     return SourceSide(readers, ledger)

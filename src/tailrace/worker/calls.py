@@ -22,9 +22,10 @@ _STILL_NS = 200_000
 class LoopThread:
     """The thread that has the loop; asked for once, because asking is a system call."""
 
-    __slots__ = ("ident", "native_id")
+    __slots__ = ("ident", "native_id", "thread")
 
     def __init__(self) -> None:
+        self.thread = threading.current_thread()
         self.ident = threading.get_ident()
         self.native_id = threading.get_native_id()
 
@@ -40,10 +41,14 @@ class Call:
 
 
 class CallWatch:
-    """Looks at the current call once per period; stuck when it has stood still through a whole one."""
+    """Looks at the current call once per period; stuck when it has stood still through a whole one.
 
-    def __init__(self, period_ms: int) -> None:
+    One that computes for longer than ``limit_s`` is handed on in any case: the worker must stay able to answer.
+    """
+
+    def __init__(self, period_ms: int, limit_s: float) -> None:
         self._period_ns = period_ms * 1_000_000
+        self._limit_ns = int(limit_s * 1e9)
         self._seen: Call | None = None
         self._first_cpu_ns = 0
         self._last_cpu_ns = 0
@@ -56,6 +61,8 @@ class CallWatch:
             return False
         still = cpu_ns - self._last_cpu_ns < _STILL_NS
         self._last_cpu_ns = cpu_ns
+        if call.work.begun_ns and time.perf_counter_ns() - call.work.begun_ns > self._limit_ns:
+            return True
         if still:
             return not _ready_to_run(call.thread.native_id)
         return len(call.work.batch) <= 1 and cpu_ns - self._first_cpu_ns > self._period_ns

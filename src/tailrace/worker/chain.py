@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from .keyed_steps import Aggregate, Count, KeyedProcess, Reduce
-from .steps import FAILED, Branch, Filter, FlatMap, Map, Pass, Process, SinkStep, Step, listed
+from .steps import FAILED, At, Branch, Filter, FlatMap, Map, Pass, Process, SinkStep, Step, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tailrace.topology.plan import Stage, StageEdge
 
     from .steps import Sizes
+    from .task import Work
 
 STEPS: dict[str, type[Step]] = {
     "source": Pass,
@@ -56,9 +58,16 @@ class Chain:
         self.wants_origins = any(isinstance(step, SinkStep) and step.sink.wants_origins for step in self.steps.values())
         #: A number per input value of the batch at hand, the same for every incarnation; None where nothing is tracked.
         self.origins: Sequence[int] | None = None
+        #: The operator whose code runs, or ran last.
+        self.at = At(stage.head.name)
+        #: Those that were opened and not closed yet, upstream first.
+        self._open: list[Step] = []
+        #: The one whose ``open()`` has not come to its end, or has failed.
+        self._half_open: Step | None = None
         self._collected: Outputs = []
         for step in self.steps.values():
             step.origins = self._origins
+            step.at = self.at
         for link in stage.links:
             self.steps[link.src].consumers.setdefault(link.port, []).append(self.steps[link.dst].feed)
         for edge in edges:
@@ -77,7 +86,11 @@ class Chain:
     def open(self) -> None:
         """Open all operators, upstream first."""
         for step in self.steps.values():
+            self.at.operator = step.spec.name
+            self._half_open = step
             step.open()
+            self._half_open = None
+            self._open.append(step)
 
     def run(self, values: list[Any], sizes: Sizes) -> Outputs:
         """Take a batch through the stage."""
@@ -85,7 +98,7 @@ class Chain:
         collected, self._collected = self._collected, []
         return collected
 
-    async def run_async(self, values: list[Any], sizes: Sizes) -> Outputs:
+    async def run_async(self, values: list[Any], sizes: Sizes, work: Work) -> Outputs:
         """Take a batch through a stage whose operator is awaited, one value after the other."""
         step = self.head
         fn = step.process if isinstance(step, Process) else step.spec.fn
@@ -93,7 +106,8 @@ class Chain:
         failures: list[tuple[int, Any, Exception]] = []
         for value in values:
             try:
-                found = await fn(value)
+                work.awaited = fn(value)
+                found = await work.awaited
                 results.append(listed(found) if isinstance(step, FlatMap) else found)
             except Exception as error:  # noqa: BLE001, PERF203 - a user's function may raise anything
                 failures.append((len(results), value, error))
@@ -112,14 +126,40 @@ class Chain:
 
     def tick(self, now_s: float) -> Outputs:
         """Tick every operator that asked for it."""
-        return self._emit([(step, step.tick(now_s)) for step in self._tickers])
+        given: list[tuple[Step, Sequence[Any]]] = []
+        for step in self._tickers:
+            self.at.operator = step.spec.name
+            given.append((step, step.tick(now_s)))
+        return self._emit(given)
 
     def close(self) -> Outputs:
         """Close all operators, upstream first, so that what one gives out last still passes the next."""
         collected: Outputs = []
-        for step in self.steps.values():
+        while self._open:
+            step = self._open.pop(0)
+            self.at.operator = step.spec.name
             collected += self._emit([(step, step.close())])
         return collected
+
+    def release(self) -> list[tuple[str, Exception]]:
+        """Close what is still open, where nobody takes what it gives any more; tells whose ``close()`` failed.
+
+        One that fails does not keep the others from being closed. Of one whose ``open()`` failed nothing is told: that
+        it cannot be closed either is no news.
+        """
+        failed: list[tuple[str, Exception]] = []
+        if self._half_open is not None:
+            with contextlib.suppress(Exception):
+                self._half_open.close()
+            self._half_open = None
+        while self._open:
+            step = self._open.pop(0)
+            self.at.operator = step.spec.name
+            try:
+                step.close()
+            except Exception as error:  # noqa: BLE001 - a user's close() may raise anything
+                failed.append((step.spec.name, error))
+        return failed
 
     def _emit(self, given: list[tuple[Step, Sequence[Any]]]) -> Outputs:
         for step, values in given:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import select
 import socket
+import threading
 import time
 from collections import deque
+
+import msgspec
 
 from tailrace import protocol
 from tailrace.transport.handshake import CONTROL, ClientHandshake, Identity
 from tailrace.transport.stream import ClosedError, StreamConnection
 
-from .errors import FencedError, LeaseLostError
+from .errors import FencedError, LeaseLostError, ProtocolError
 
 _CONNECT_S = 10.0
 
@@ -32,6 +35,8 @@ class ControlLine:
         self._backlog: deque[bytes] = deque()
         #: What is still to be sent.
         self.waiting_bytes = 0
+        # The watchdog speaks while the loop is held up by user code.
+        self._lock = threading.Lock()
         while not self._connection.ready:
             self._pump(_CONNECT_S)
 
@@ -64,11 +69,12 @@ class ControlLine:
         raise FencedError(f"The coordinator refused this worker: {reason}.")
 
     def send(self, message: protocol.FromWorker) -> None:
-        """Send a message; what does not fit now goes with the next poll."""
-        data = protocol.encode(message)
-        self._backlog.append(data)
-        self.waiting_bytes += len(data)
-        self._drain()
+        """Send a message, from any thread; what does not fit now goes with the next poll."""
+        with self._lock:
+            data = protocol.encode(message)
+            self._backlog.append(data)
+            self.waiting_bytes += len(data)
+            self._drain()
 
     def _drain(self) -> None:
         while self._backlog and self._connection.send(self._backlog[0]):
@@ -81,16 +87,17 @@ class ControlLine:
     def poll(self) -> list[protocol.FromCoordinator]:
         """Messages that have come; raises when the coordinator is gone."""
         try:
-            self._connection.write()
-            self._drain()
-            self._waiting += self._connection.read()
+            with self._lock:
+                self._connection.write()
+                self._drain()
+                self._waiting += self._connection.read()
         except (ClosedError, OSError) as error:
             raise LeaseLostError("The coordinator is gone.", "The query ended or the driver died.") from error
         if not self._waiting:
             return []
         self._heard_s = time.monotonic()
         taken, self._waiting = self._waiting, []
-        return [protocol.decode_from_coordinator(data) for data in taken]
+        return [_decoded(data) for data in taken]
 
     def excuse(self) -> None:
         """Count silence from now: it was this worker that did not listen."""
@@ -101,9 +108,21 @@ class ControlLine:
         deadline_s = time.monotonic() + timeout_s
         while (self._backlog or self._connection.wants_write) and time.monotonic() < deadline_s:
             select.select([], [self._connection], [], 0.1)
-            self._connection.write()
-            self._drain()
+            with self._lock:
+                self._connection.write()
+                self._drain()
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+
+def _decoded(data: bytes) -> protocol.FromCoordinator:
+    try:
+        message: protocol.FromCoordinator = protocol.decode_from_coordinator(data)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(
+            f"The coordinator said something that this worker does not understand: {error}.",
+            "Use the same version of Tailrace at the driver and on the executors.",
+        ) from error
+    return message

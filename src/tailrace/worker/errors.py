@@ -18,6 +18,14 @@ class OperatorError(TailraceError):
     exit_code = 4
 
 
+class CloseError(OperatorError):
+    """``close()`` of an operator or a sink raised: what it was to make durable may not be."""
+
+
+class ProtocolError(TailraceError):
+    """A message came that nobody here understands."""
+
+
 class LeaseLostError(TailraceError):
     """The worker has not heard from the coordinator for longer than its lease, and stopped."""
 
@@ -39,20 +47,31 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN_CHARS_MAX else f"{text[: SHOWN_CHARS_MAX - 1]}…"
 
 
+def is_ours(filename: str) -> bool:
+    """Whether a frame is one of ours that lead to the user's code."""
+    return "/tailrace/worker/" in filename
+
+
 def user_stack(error: BaseException) -> str:
     """Format the user's stack, without the frames of ours that lead to it."""
     stack = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in stack if "/tailrace/worker/" not in frame.filename] or stack
+    frames = [frame for frame in stack if not is_ours(frame.filename)] or stack
     text = "".join(traceback.format_list(frames)) + "".join(traceback.format_exception_only(error))
     return text[-TRACEBACK_CHARS_MAX:].rstrip()
 
 
-def operator_error(operator: str, task: int, value: Any, error: BaseException) -> TailraceError:
+_ON_ERROR_HINT = (
+    "Mend the function, or give the operator on_error='skip' or 'dead_letter' to go on without such tuples."
+)
+
+
+def operator_error(
+    operator: str, task: int, value: Any, error: BaseException, *, hint: str = _ON_ERROR_HINT
+) -> TailraceError:
     """Make the error that ends a query because of a user's function; what is wrong with a row keeps its own name."""
     if isinstance(error, SchemaError):
         return type(error)(f"Operator {operator!r}, task {task}: {error.message}", error.hint)
     return OperatorError(
         f"Operator {operator!r}, task {task}, failed on {shown(value)}: {type(error).__name__}: {error}",
-        "Mend the function, or give the operator on_error='skip' or 'dead_letter' to go on without such tuples.\n"
-        + user_stack(error),
+        f"{hint}\n{user_stack(error)}",
     )

@@ -2,7 +2,8 @@
 
 Tasks run in the loop's thread, one after the other, because that is cheapest. A task that holds the loop for longer
 than ``handoff_ms`` gets the thread it sits in for itself, and a new thread takes the loop over: a watchdog sees to
-that, so a blocking function stalls its neighbours once, and only for that long.
+that, so a blocking function stalls its neighbours once, and only for that long. The watchdog also tells the coordinator
+of user code that does not come back (``stuck``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from tailrace.transport.waiting import sharpen_timers
 
 from .calls import Call, CallWatch, LoopThread
 from .errors import LeaseLostError
-from .executors import AsyncThread, Returns, TaskThread, run_piece
+from .executors import AWAITED_TASK, AsyncThread, Returns, TaskThread, run_piece
+from .stuck import StuckWatch, told_at_end
 from .task import CloseWork, TickWork, Work
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 _SWITCH_S = 0.0005
 _PIECES_PER_ROUND = 16
 _HOUSEKEEPING_S = 0.05
+#: How often the watchdog looks at least, however patient ``handoff_ms`` is.
+_LOOK_S = 0.5
 _NS_PER_S = 1_000_000_000
 
 
@@ -50,23 +54,95 @@ class WorkerLoop:
         self._lock = threading.Lock()
         self._owner = 0
         self._calling: Call | None = None
-        self._watch = CallWatch(settings.handoff_ms)
+        # Below its lease by far, so that a worker whose user code computes for long is not taken for lost.
+        self._watch = CallWatch(settings.handoff_ms, min(settings.stuck_after_s, settings.lease_s / 4))
+        self._stuck = StuckWatch(self, brain, control, settings.stuck_after_s)
         self._loop_thread = LoopThread()
         self._next_housekeeping_s = 0.0
+        self._main_ident = threading.get_ident()
+        #: When the loop came round last, by ``time.monotonic``.
+        self.round_s = time.monotonic()
+        #: Tasks whose user code had not come back when the worker ended.
+        self.left_behind: set[Task] = set()
 
     def run(self) -> None:
         """Run to the end; the calling thread is the watchdog. Raises what ended the loop, if anything did."""
         # A task's thread must not keep the loop waiting for Python's lock longer than this.
+        switch_s = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_S)
-        self._start_loop()
-        while not self._ended.wait(self._settings.handoff_ms / 1000):
-            self._hand_off_if_stuck()
+        try:
+            self._start_loop()
+            self._watch_over()
+            self._end_threads()
+        finally:
+            sys.setswitchinterval(switch_s)  # the process may go on to other work
+        if self._error is not None:
+            raise self._error
+
+    def _watch_over(self) -> None:
+        handoff_s = self._settings.handoff_ms / 1000
+        next_s = time.monotonic() + handoff_s
+        while not self._ended.wait(min(handoff_s, _LOOK_S)):
+            if (now_s := time.monotonic()) >= next_s:
+                next_s = now_s + handoff_s
+                self._hand_off_if_stuck()
+            self._stuck.look(now_s)
+
+    def _end_threads(self) -> None:
+        """End all threads of user code, so that ``close()`` runs beside none; whoever does not come back is told."""
+        self._returns.end()
         for thread in self._threads.values():
             thread.stop()
         if self._async is not None:
             self._async.stop()
-        if self._error is not None:
-            raise self._error
+        deadline_s = time.monotonic() + self._settings.close_timeout_s
+        for task, thread in self._threads.items():
+            if not thread.join(max(0.0, deadline_s - time.monotonic())):
+                self.left_behind.add(task)
+        if self._async is not None and not self._async.join(max(0.0, deadline_s - time.monotonic())):
+            self.left_behind.update(task for task in self._brain.tasks if task.mode == "async")
+        told_at_end(self, self._brain, self.left_behind)
+
+    # -- asked by other threads ----------------------------------------------------------------------------------
+
+    def thread_of(self, work: Work) -> int | None:
+        """The thread that runs a piece of work; None where it waits for one, or is awaited."""
+        calling = self._calling
+        if calling is not None and calling.work is work:
+            return calling.thread.ident
+        thread = self._threads.get(work.task)
+        return None if thread is None else thread.thread.ident
+
+    @property
+    def async_ident(self) -> int | None:
+        """The thread of the event loop, if there is one."""
+        return None if self._async is None else self._async.thread.ident
+
+    @property
+    def loop_ident(self) -> int:
+        """The thread that has the loop."""
+        return self._loop_thread.ident
+
+    @property
+    def in_a_call(self) -> bool:
+        """Whether the loop runs a piece of work."""
+        return self._calling is not None
+
+    def at_work(self) -> tuple[str, int] | None:
+        """The operator and task whose code the calling thread runs, if it runs any."""
+        ident = threading.get_ident()
+        calling = self._calling
+        task: Task | None = None
+        if calling is not None and calling.thread.ident == ident:
+            task = calling.work.task
+        elif ident in {self._loop_thread.ident, self._main_ident}:
+            return self._brain.at_hand
+        else:
+            threads = list(self._threads.items())
+            task = next((each for each, thread in threads if thread.thread.ident == ident), None) or AWAITED_TASK.get()
+        return None if task is None else (task.chain.at.operator, task.index)
+
+    # -- the loop ------------------------------------------------------------------------------------------------
 
     def _start_loop(self) -> None:
         self._owner += 1
@@ -82,7 +158,7 @@ class WorkerLoop:
             self._calling = None
             if calling.work.task.mode == "inline":  # the values of an awaited operator are still awaited
                 calling.work.task.mode = "thread"
-            self._threads[calling.work.task] = TaskThread(self._returns, calling.work.task.name, start=False)
+            self._threads[calling.work.task] = TaskThread(self._returns, calling.work.task.name, calling.thread.thread)
             self._start_loop()
 
     def _serve(self) -> None:
@@ -167,6 +243,7 @@ class WorkerLoop:
 
     def _housekeeping(self) -> None:
         now_s = time.monotonic()
+        last_s, self.round_s = self.round_s, now_s
         late_ns = self._brain.late_ns
         late = late_ns is not None and now_s * _NS_PER_S >= late_ns
         if now_s < self._next_housekeeping_s and not self._brain.control_out and not late:
@@ -184,6 +261,8 @@ class WorkerLoop:
         while brain.control_out:
             self._control.send(brain.control_out.popleft())
         brain.told_driver(self._control.waiting_bytes)
+        if now_s - last_s > self._settings.lease_s / 2:
+            self._control.excuse()  # it was user code on this loop that did not listen
         if self._control.silent_s > self._settings.lease_s:
             raise LeaseLostError(
                 f"The coordinator was silent for {self._control.silent_s:.1f} s; "

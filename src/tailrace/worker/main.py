@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.clock import SystemClock
+from tailrace.connect import lookup
 from tailrace.topology.operators import TaskContext
 from tailrace.transport.switchboard import Switchboard
 from tailrace.version import __version__
@@ -25,6 +26,7 @@ from .errors import FencedError, LeaseLostError
 from .loop import WorkerLoop
 from .machine_load import MachineLoad
 from .neighbours import BOARD_NAME, Neighbours, node_name
+from .user_output import operator_logger, to_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,6 +64,7 @@ class Whereabouts:
 def run_worker(boot: Boot, where: Whereabouts, make_board: Callable[..., Switchboard] = Switchboard) -> None:
     """Join the query and work until it ends; a test may have a switchboard of its own."""
     os.environ[SLOT_VARIABLE] = str(where.slot)
+    tables = lookup.held()
     control = ControlLine(boot.address, boot.secret, where.slot, boot.settings.frame_bytes_max)
     board = make_board(where.slot, boot.secret, where.host or control.host, boot.settings)
     neighbours: Neighbours | None = None
@@ -77,7 +80,9 @@ def run_worker(boot: Boot, where: Whereabouts, make_board: Callable[..., Switchb
             neighbours.close()
         board.close()
         control.close()
-        os.environ.pop(SLOT_VARIABLE, None)  # the process may go on to other work
+        # The process may go on to other work, for another query.
+        os.environ.pop(SLOT_VARIABLE, None)
+        lookup.release(tables)
 
 
 def _work(
@@ -90,19 +95,20 @@ def _work(
         def emit_to_driver(values: Any) -> None:
             brain.to_driver(spec.name, task, values)
 
-        logger = logging.getLogger(f"tailrace.operator.{spec.name}.{task}")
-        logger.setLevel(logging.INFO)
-        logger.handlers = [_ToCoordinator(brain, spec.name, task)]
-        logger.propagate = False
+        logger = operator_logger(brain.log, spec.name, task)
         return TaskContext(spec.name, task, tasks, boot.query, logger, brain.clock, emit_to_driver)
 
     brain = WorkerBrain(where.slot, attempt, SystemClock(), board.send, context_of, neighbours)
     brain.machine_load = MachineLoad().since_last
     board.watch_control(control)
     board.control_ready = True  # the first orders may have come along with the welcome
+    loop = WorkerLoop(brain, board, control, boot.settings)
     try:
-        with _calm_collector():
-            WorkerLoop(brain, board, control, boot.settings).run()
+        with _calm_collector(), to_driver(loop.at_work, brain.log):
+            try:
+                loop.run()
+            finally:
+                brain.close(loop.left_behind)
     except (LeaseLostError, FencedError):
         raise
     except Exception as error:
@@ -110,10 +116,10 @@ def _work(
         brain.fail(error)
         raise
     finally:
-        brain.close()
-        while brain.control_out:
-            control.send(brain.control_out.popleft())
-        control.flush(_LAST_WORDS_S)
+        with contextlib.suppress(OSError):  # the coordinator is gone
+            while brain.control_out:
+                control.send(brain.control_out.popleft())
+            control.flush(_LAST_WORDS_S)
 
 
 @contextlib.contextmanager
@@ -153,18 +159,3 @@ def _registration(
     return protocol.Register(
         where.slot, where.launch, os.getpid(), where.executor, peer, __version__, platform.python_version()
     )
-
-
-class _ToCoordinator(logging.Handler):
-    """Sends what an operator logs to the driver."""
-
-    def __init__(self, brain: WorkerBrain, operator: str, task: int) -> None:
-        super().__init__()
-        self._brain = brain
-        self._operator = operator
-        self._task = task
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Hand one record over."""
-        text = record.getMessage()[:2000]
-        self._brain.control_out.append(protocol.LogLine(record.levelno, self._operator, self._task, text))

@@ -24,6 +24,7 @@ from tailrace import protocol
 from tailrace.transport import wire
 
 from .arriving import rebuilt
+from .blame import call_error
 from .errors import MoveError
 from .handover import pack
 from .move_plan import Leaving, Move, MovePlan, era_of
@@ -275,7 +276,10 @@ class Mover:
             reader.close()
         for step in task.chain.steps.values() if not task.closed else ():
             if isinstance(step, SinkStep):
-                step.close()
+                try:
+                    step.close()
+                except Exception as error:
+                    raise call_error(step.spec.name, task.index, "close()", error) from error
         self.gone.append(task)
 
     # -- the new place -------------------------------------------------------------------------------------------
@@ -298,6 +302,8 @@ class Mover:
         except Exception as error:  # noqa: BLE001 - a user's open() or restore() may raise anything
             self._give_up(plan.epoch, error)
             return
+        finally:
+            self._site.enter("", -1)
         self._floor.add(task)
         self._floor.freeze(task)
         plan.arrived.append(task)

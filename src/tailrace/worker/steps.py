@@ -15,7 +15,8 @@ from mypy_extensions import mypyc_attr
 
 from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter
 
-from .errors import operator_error, user_stack
+from .blame import step_error
+from .errors import user_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +34,13 @@ class _Failed:
 FAILED = _Failed()
 
 
+class At:
+    """Tells which operator of a chain runs; written by the thread that runs the chain, read by others."""
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Step:
     """One operator in one task."""
@@ -41,6 +49,8 @@ class Step:
         self.spec = spec
         self.ctx = ctx
         self.skipped = 0
+        #: Whose code runs; shared by all steps of a chain.
+        self.at = At(spec.name)
         self.consumers: dict[str, list[Callable[[list[Any], Sizes], None]]] = {}
         #: Tells a number per bundle of the batch at hand; set by the chain.
         self.origins: Callable[[], Sequence[int] | None] = lambda: None
@@ -78,6 +88,7 @@ class Step:
     def results(self, values: list[Any]) -> list[Any]:
         """One result per value, with failures treated as the operator's error policy says."""
         into: list[Any] = []
+        self.at.operator = self.spec.name
         while len(into) < len(values):
             done = len(into)
             try:
@@ -90,7 +101,7 @@ class Step:
     def failed(self, index: int, value: Any, error: Exception) -> None:
         """Apply the error policy to one value."""
         if self.spec.on_error == "fail":
-            raise operator_error(self.spec.name, self.ctx.task, value, error) from error
+            raise step_error(self.spec, self.ctx.task, value, error) from error
         self.skipped += 1
         if self.spec.on_error == "dead_letter":
             text = f"{type(error).__name__}: {error}"
@@ -261,6 +272,7 @@ class SinkStep(Step):
         if not values:
             return
         self._numbers = self._per_value(sizes) if self.sink.wants_origins else None
+        self.at.operator = self.spec.name
         if self.spec.on_error == "fail":
             try:
                 self._write(values, self._numbers)

@@ -209,13 +209,20 @@ class SourceSide:
 class Work:
     """A batch to be run through a task's operators."""
 
-    __slots__ = ("arrivals", "batch", "cpu_ns", "error", "outputs", "sampled", "task", "took_ns")
+    __slots__ = (
+        "arrivals", "awaited", "batch", "begun_ns", "cpu_ns", "error", "outputs", "sampled", "task", "took_ns",
+    )  # fmt: skip
 
     def __init__(self, task: Task, batch: Batch) -> None:
         self.task = task
         self.batch = batch
         self.outputs: Outputs = []
         self.error: BaseException | None = None
+        #: When it was begun, by ``perf_counter_ns``; 0 while it waits for its thread.
+        self.begun_ns = 0
+        #: What an ``async def`` operator waits in.
+        self.awaited: Any = None
+        #: 0 until it has come back.
         self.took_ns = 0
         self.cpu_ns = 0
         self.sampled = False
@@ -230,7 +237,7 @@ class Work:
 
     async def run_async(self) -> None:
         """Await the user's code."""
-        self.outputs = await self.task.chain.run_async(self.batch.values, self.batch.sizes)
+        self.outputs = await self.task.chain.run_async(self.batch.values, self.batch.sizes, self)
 
 
 class ReadWork(Work):
@@ -248,6 +255,7 @@ class ReadWork(Work):
 
     def run(self) -> None:
         """Read, then run the user's code."""
+        self.task.chain.at.operator = self.task.stage.head.name
         self.offsets, self.batch.values, self.dues_ns = self._reader.read(self._records_max)
         if self.batch.values:
             chain = self.task.chain

@@ -52,3 +52,15 @@ def test_the_plain_loop_counts_the_excerpt_over_and_over():
     once, twice = plain_count(2040), plain_count(4080)
     assert once.total() > 10_000
     assert twice == {word: 2 * count for word, count in once.items()}
+
+
+def test_who_is_stuck_is_one_line(progress):
+    row = {"operator": "geo", "task": 1, "worker": 2, "seconds": 65.4, "stack": "line one\nline two"}
+    stuck = {**progress[-1], "stuck": [row, row]}
+    text = board.line(stuck)
+    assert "\n" not in text
+    assert "stuck: geo[1] on worker 2 has not come back for 65 s (and 1 more)" in text
+    console = Console(width=140, record=True, force_terminal=False)
+    console.print(board.board("title", stuck))
+    assert "geo[1] on worker 2 has not come back for 65 s" in console.export_text()
+    assert "stuck" not in board.line(progress[-1])

@@ -139,3 +139,11 @@ def test_whole_batches_are_one_value_each_and_the_end_is_told(field):
     while not reader.finished:
         assert time.monotonic() < deadline_s
         time.sleep(0.005)
+
+
+def test_a_process_keeps_nothing_of_a_lane_that_was_closed(field):
+    before = dict(rooms._here)
+    reader = field.worker()
+    assert len(rooms._here) == len(before) + 1
+    reader.close()
+    assert rooms._here == before

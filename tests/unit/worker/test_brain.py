@@ -13,6 +13,7 @@ from tailrace import protocol
 from tailrace.config import Policy, Settings
 from tailrace.topology.operators import Operator
 from tailrace.transport import wire
+from tailrace.worker.errors import ProtocolError
 from tailrace.worker.executors import run_piece
 
 SMALL = Settings(max_pending=64, inbox_tuples=128, outbox_tuples=32, batch_max=8)
@@ -362,13 +363,76 @@ def test_a_failing_operator_ends_the_query_and_the_worker_runs_no_more():
     assert mesh.brains[0].next_work() is None
 
 
-def test_a_failing_key_function_names_the_operator_in_front_of_it():
+def first_of(value):
+    return value[0]
+
+
+def test_a_failing_key_function_is_named_with_the_operator_that_keys():
     flow = tr.Topology("keys")
-    flow.source(tr.sources.items([[1], []])).key_by(lambda v: v[0]).count(tasks=2).sink(Kept("keys"))
+    flow.source(tr.sources.items([[1], []])).key_by(first_of).count(tasks=2, name="counts").sink(Kept("keys"))
     failure = failure_of(Mesh(flow, [[0], [0, 0], [0, 0]]))
     assert failure.kind == "OperatorError"
-    assert "'items', task 0" in failure.message
-    assert "IndexError" in failure.message
+    assert "key_by of operator 'counts', function 'first_of', failed on []: IndexError" in failure.message
+    assert "on_error" not in failure.hint
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("verb", ["count", "reduce", "process"])
+def test_a_key_that_cannot_be_hashed_is_shown_with_the_operator_that_keys(tasks, verb):
+    def whole(value):
+        return value
+
+    flow = tr.Topology("unhashable")
+    keyed = flow.source(tr.sources.items([[1, 2]])).key_by(whole)
+    args = {"count": (), "reduce": (max,), "process": (lambda key, value, state: None,)}[verb]
+    getattr(keyed, verb)(*args, tasks=tasks, name="keys").sink(Kept("unhashable"))
+    failure = failure_of(Mesh(flow, [[0], [0] * tasks, [0] * tasks]))
+    assert failure.kind == "OperatorError"
+    assert "key_by of operator 'keys'" in failure.message
+    assert "gave [1, 2]" in failure.message
+    assert "a list, which cannot be hashed" in failure.message
+    assert "Give a tuple in place of a list" in failure.hint
+
+
+def test_a_failing_grouping_function_is_named_with_the_operator_behind_it():
+    def nowhere(value, tasks):
+        return None
+
+    flow = tr.Topology("custom")
+    flow.source(tr.sources.items([5])).group_by(nowhere).map(str, tasks=2, name="behind").sink(Kept("custom"))
+    failure = failure_of(Mesh(flow, [[0], [0, 0], [0, 0]]))
+    assert failure.kind == "OperatorError"
+    assert "The grouping function 'nowhere' in front of operator 'behind' failed on 5: TypeError" in failure.message
+
+
+class BadRead(tr.Source):
+    def partitions(self):
+        return ["only"]
+
+    def open(self, partition, offset, clock):
+        return BadReader()
+
+
+class BadReader(tr.Reader):
+    finished = False
+
+    def read(self, max_records):
+        raise OSError("the disk is gone")
+
+
+def test_a_reader_that_fails_is_named_and_nothing_is_advised_that_a_source_does_not_have():
+    flow = tr.Topology("reading")
+    flow.source(BadRead(), name="disk").shuffle().sink(Kept("reading"))
+    failure = failure_of(Mesh(flow, [[0], [0]]))
+    assert failure.kind == "OperatorError"
+    assert "Source 'disk', task 0, failed to read its partition 1: OSError: the disk is gone" in failure.message
+    assert "on_error" not in failure.hint
+
+
+def test_an_order_that_a_worker_does_not_know_is_an_error():
+    mesh = Mesh(line([1], name="order"), [[0], [0], [0]])
+    with pytest.raises(ProtocolError, match="The coordinator said Welcome"):
+        mesh.brains[0].on_control(protocol.Welcome(1))
 
 
 def test_an_address_that_does_not_exist_keeps_its_name():

@@ -6,6 +6,7 @@ import asyncio
 import random
 import threading
 from collections import Counter
+from dataclasses import replace
 from operator import itemgetter
 
 import pytest
@@ -224,7 +225,8 @@ def test_a_source_lost_at_a_step_undoes_the_plan_unless_it_is_decided(step, stat
 def test_a_new_task_lost_before_it_has_the_keys_takes_none_of_them_along(seed):
     """What its own keys had is gone with it; those that were on their way go on where they were."""
     source = TestSource(open_ended=True, partitions=3)
-    with InProcess(counts("stay", source), workers=4, settings=SMALL_FEW, seed=seed) as query:
+    settings = replace(SMALL_FEW, lost_state="accept")
+    with InProcess(counts("stay", source), workers=4, settings=settings, seed=seed) as query:
         count = arrange(query, {"source": [2, 2], "several": [3, 3], "count": [0, 1, 0], "kept": [0]})
         present = query.brain.moves.keys.tasks_of(count)
         source.feed(range(COUNT // 2))

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.unit.heads import heads_of
 
 from tailrace import hot
-from tailrace.batch import numbers, root_id, root_lineage
+from tailrace.batch import REPLAY_BITS, numbers, root_id, root_lineage
 
 native = pytest.mark.skipif(not hot.NATIVE, reason="the extension was not built")
 U64 = st.integers(0, 2**64 - 1)
@@ -227,3 +227,93 @@ def test_latencies_are_counted_alike(values, counts):
 def test_columns_that_disagree_are_refused_and_do_not_crash(filing):
     with pytest.raises((ValueError, IndexError, OverflowError)):
         filed(hot.file_bundles, filing)
+
+
+# -- bytes and patience ----------------------------------------------------------------------------------------------
+
+
+@native
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=50) | st.binary(max_size=50),
+        lambda inner: (
+            st.lists(inner, max_size=40)
+            | st.tuples(inner, inner)
+            | st.dictionaries(st.text(max_size=8), inner, max_size=20)
+            | st.frozensets(st.integers(), max_size=5)
+        ),
+        max_leaves=60,
+    )
+)
+def test_values_weigh_alike_in_c_and_in_python(value):
+    native_bytes, plain_bytes = hot.weigh([0, value], 1), hot.weigh_py([0, value], 1)
+    assert native_bytes == pytest.approx(plain_bytes, rel=0.35, abs=64)
+
+
+@pytest.mark.parametrize("weigh", [hot.weigh, hot.weigh_py])
+def test_large_things_are_found_wherever_they_are(weigh):
+    large = "x" * 1_000_000
+
+    class Holder:
+        def __init__(self):
+            self.text = large
+
+    class Slotted:
+        __slots__ = ("text",)
+
+        def __init__(self):
+            self.text = large
+
+    class Lies:
+        def __sizeof__(self):
+            raise RuntimeError("no")
+
+    for value in (large, large.encode(), [large], (1, large), {"a": large}, {large: 1}, {large}, Holder(), Slotted()):
+        assert 1_000_000 < weigh([value], 0) < 1_010_000
+    assert weigh([large], 0) == weigh([0, large], 1)
+    assert 0 < weigh([Lies()], 0) < 10_000
+    assert weigh(list(range(10)), 4) < weigh(list(range(10)), 0)
+
+
+@pytest.mark.parametrize("weigh", [hot.weigh, hot.weigh_py])
+def test_weighing_ends_for_what_refers_to_itself_and_to_everything(weigh):
+    round_and_round = []
+    round_and_round.append(round_and_round)
+    assert weigh([round_and_round], 0) < 10_000
+    assert weigh([pytest], 0) < 100_000_000
+
+
+@pytest.mark.parametrize("kind", [hot.OpenRoots, hot.OpenRootsPy])
+def test_bytes_of_open_roots_are_what_their_gifts_take(kind):
+    ledger = kind()
+    heads = hot.root_heads(1, range(4), 256)
+    ledger.enter(heads, None, None, 0, "gift", 4000)
+    assert ledger.bytes == 4000
+    ledger.settle(heads[:3], 1, None)
+    ledger.close(heads[3])
+    assert ledger.bytes == 2000
+
+
+@pytest.mark.parametrize("kind", [hot.OpenRoots, hot.OpenRootsPy])
+def test_a_root_is_overdue_later_after_each_replay(kind):
+    ledger = kind()
+    first = 1 << REPLAY_BITS
+    heads = hot.root_heads(1, range(3), first)
+    ledger.enter(heads, None, None, 0, None)
+    root = heads[0]
+    everyone = list(heads[0::3])
+
+    def overdue(now_ns, *, before_ns=1 << 60, replays_max=9, grace=0):
+        return ledger.overdue(now_ns, before_ns, 100, 1000, 10, replays_max, grace)
+
+    assert overdue(100) == []
+    assert overdue(101) == everyone
+    ledger.restart(root, first + 1, 1, 200)
+    assert overdue(400) == everyone[1:]
+    assert overdue(401) == everyone
+    assert overdue(301, grace=1) == everyone
+    ledger.restart(root, first + 5, 1, 1000)
+    assert overdue(1999) == overdue(9999, replays_max=5) == everyone[1:]
+    assert overdue(2001) == everyone  # 100 << 5 would be longer than the longest wait
+    assert overdue(9999, before_ns=1000) == everyone[1:]
+    assert ledger.overdue(9999, 1 << 60, 100, 1000, 2, 9, 0) == everyone[:2]

@@ -1,0 +1,43 @@
+"""What waits for the driver: serials, bytes, whom they hold back, and what is too long for a message."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+
+import pytest
+
+from tailrace.errors import ShareError
+from tailrace.transport import codec
+from tailrace.worker.driver_queue import DriverQueue
+
+
+def task_of(*operators, index=0):
+    """As much of a task as the queue asks for."""
+    return SimpleNamespace(
+        index=index, stage=SimpleNamespace(operators=[SimpleNamespace(name=name) for name in operators])
+    )
+
+
+def test_a_task_that_sends_is_held_back_until_the_driver_has_taken_enough():
+    out = deque()
+    queue = DriverQueue(out, 1000, 1 << 20)
+    sender, other = task_of("map", "collect"), task_of("map", "count")
+    for _ in range(3):
+        queue.put("collect", 0, [b"x" * 400])
+    assert queue.holds_back(sender)
+    assert not queue.holds_back(other)
+    assert not queue.holds_back(task_of("map", "collect", index=1))
+    queue.take(1)
+    assert not queue.holds_back(sender)
+    assert (queue.sent, queue.taken, queue.newest_of(sender)) == (3, 1, 3)
+    queue.take(3)
+    assert queue.bytes == 0
+    assert [codec.loads(message.values) for message in out] == [[b"x" * 400]] * 3
+
+
+def test_what_is_too_long_for_one_message_is_refused_by_name():
+    queue = DriverQueue(deque(), 1 << 30, 10_000)
+    with pytest.raises(ShareError, match="must fit into 8,976 bytes; sink 'out' gave"):
+        queue.put("out", 0, {"a": b"x" * 20_000})
+    assert queue.sent == 0

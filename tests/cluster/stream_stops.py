@@ -1,4 +1,4 @@
-"""Run in a process of its own by test_stream_stops: streaming DataFrames are stopped over and over; says how each ended.
+"""Run in a process of its own by test_stream_stops: streaming DataFrames are stopped again and again; tells how.
 
 What Spark and Py4J print to stderr is what is looked at, so Spark logs here as it does for a user, and so does Python.
 """

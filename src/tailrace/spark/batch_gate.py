@@ -1,9 +1,9 @@
 """Ends a Structured Streaming query between two of its batches, and quietly where a batch has to be interrupted.
 
-Called by ``feeding``, one gate per stream. Spark tells that a ``foreachBatch`` was interrupted by a stop by matching the
+Called by ``feeding``, one gate per stream. Spark finds out whether a ``foreachBatch`` was interrupted by matching the
 Python traceback with a regular expression that recurses for every character: a traceback that carries Java's stack
-overflows the stack of the stream's thread. So what leaves a batch that a stop cut short is one short line, and it leaves
-only when Spark knows of the stop.
+overflows the stack of the stream's thread. So what leaves a batch that a stop cut short is one short line, and it
+leaves only when Spark knows of the stop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A stream ends between two batches; one that is cut short leaves as one line, and only when Spark knows of the stop."""
+"""A stream ends between two batches; one that is cut short leaves as one line, once Spark knows of the stop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Batch(threading.Thread):
                 self.inside.set()
                 self.work()
             self.left = "ended"
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - what leaves is looked at
             self.left = error
 
 

@@ -33,7 +33,7 @@ POLICIES: dict[str, Callable[..., PlacementPolicy]] = {
 
 
 def balance_bound(policy: PlacementPolicy) -> float | None:
-    """How much more than its share a node may carry under a policy, as a part of that share; None if it has no bound."""
+    """How much more than its share a node may carry, as a part of that share; None where a policy has no bound."""
     if isinstance(policy, StroMax):
         return policy.theta
     return policy.imbalance_max if isinstance(policy, TurboStream | Metis | Auto) else None

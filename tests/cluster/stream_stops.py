@@ -17,6 +17,7 @@ from tests.sparks import CONFIG
 import tailrace as tr
 
 WAIT_S = 120
+OVER = "all queries are stopped"
 #: How a stop finds its batch: let end, cut short after a moment, cut short at once.
 STOPS = [("ended", 30.0, False), ("cut", 0.01, False), ("now", 30.0, True)]
 
@@ -61,6 +62,8 @@ def main(folder, rounds):
         for number in range(int(rounds))
         for kind, batch_end_s, now in STOPS
     ]
+    # The end of the application is Spark's own: a killed task that ends after it may print a stack of its own there.
+    sys.stderr.write(f"{OVER}\n")
     sys.stdout.write("\n" + json.dumps(found) + "\n")
     spark.stop()
 

@@ -94,6 +94,7 @@ def test_a_batch_that_fails_by_itself_fails_as_it_did():
 def test_py4j_logs_interruptions_no_more_and_other_errors_as_before(caplog):
     BatchGate().end(Stream(), 0.0)
     logger = logging.getLogger("py4j.clientserver")
+    caplog.set_level(logging.ERROR, "py4j")
     for error in (BatchInterruptedError(), ValueError("told")):
         logger.error("There was an exception", exc_info=error)
     assert [record.exc_info[1].args[0] for record in caplog.records] == ["told"]

@@ -217,6 +217,8 @@ class Settings:
     register_timeout_s: float = 90.0
     #: How long ``stop()`` waits for open tuples.
     drain_timeout_s: float = 60.0
+    #: How long ``stop()`` lets a batch of a streaming DataFrame end; then it is cut short, to be read again.
+    batch_end_s: float = 5.0
     #: How long tasks may take to move; after that they go on where they were.
     move_timeout_s: float = 5.0
     #: How long key groups that are to move may wait for older roots to complete; nothing stands still meanwhile.

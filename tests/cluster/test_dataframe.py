@@ -5,7 +5,9 @@ from __future__ import annotations
 import collections
 import os
 import signal
+import tempfile
 from concurrent import futures
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -131,3 +133,27 @@ def test_apply_over_a_million_rows_outlives_an_executor(spark, inside):
         found = applied.result(400)
     assert found == rows_of(by_udf(df))
     assert found.total() == 900_000
+
+
+def broken(row):
+    raise ValueError(row["id"])
+
+
+def apply_folders():
+    return set(Path(tempfile.gettempdir()).glob(f"tailrace-apply-{os.getpid()}-*"))
+
+
+@pytest.mark.parametrize("master", ["local[4]", sparks.LOCAL_CLUSTER])
+def test_apply_through_workers_leaves_no_folder_behind(master):
+    spark = sparks.session(master)
+    before = apply_folders()
+    failing = tr.Topology("failing")
+    failing.input().map(broken).output("id long")
+    with pytest.raises(tr.TailraceError):
+        failing.apply(numbered(spark, 100), inside="workers", workers=1)
+    assert apply_folders() == before
+    found = drawn().apply(numbered(spark, 1000), inside="workers", workers=1)
+    if master.startswith("local["):
+        assert apply_folders() == before
+    assert rows_of(found).total() == 900
+    assert found.where("id < 100").count() == 90

@@ -57,8 +57,8 @@ class Companion(Protocol):
         """Several times a second: below these offsets everything is complete, and sinks have what came of it."""
         ...
 
-    def stopping(self) -> None:
-        """The query is about to stop."""
+    def stopping(self, *, now: bool) -> None:
+        """The query is about to stop, at once or after what is open has ended; it still runs during this call."""
         ...
 
     def ended(self) -> None:

@@ -267,7 +267,7 @@ class Query:
     def stop(self, *, now: bool = False) -> None:
         """Read nothing more, finish what is open and end; with ``now=True`` end at once. Waits for the end."""
         for companion in self._companions:
-            companion.stopping()
+            companion.stopping(now=now)
         self._loop.ask(lambda brain, now_ns: brain.stop_now() if now else brain.drain(now_ns))
         self._finished.wait(self._program.settings.drain_timeout_s + 2 * _HOST_STOP_S)
         if not now and self._brain.error is not None:

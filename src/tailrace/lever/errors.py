@@ -38,6 +38,12 @@ class EventLogError(LeverError):
     exit_code = 44
 
 
+class PlotError(LeverError):
+    """A plot was asked for that cannot be drawn or written here."""
+
+    exit_code = 46
+
+
 class BenchError(LeverError):
     """The benchmark's own cluster or one of its drivers did not come up or died."""
 

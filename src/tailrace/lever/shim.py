@@ -20,6 +20,7 @@ import pyspark
 from .errors import ShimError
 
 BUILD_TIMEOUT_S = 180
+REASON_CHARS_MAX = 1500
 JARS = Path(__file__).parent / "jars"
 CHECKOUT = Path(__file__).parents[3] / "jvm" / "src"
 """Where the sources are in a checkout of the project; absent in an installed package."""
@@ -114,8 +115,22 @@ def _compile(files: list[Path], classes: Path) -> None:
         )
     except subprocess.CalledProcessError as error:
         raise ShimError(
-            f"Lever's JVM side does not compile against Spark {pyspark.__version__}: {error.stdout[:500]}",
+            f"Lever's JVM side does not compile against Spark {pyspark.__version__} "
+            f"(exit code {error.returncode}): {_reason(error.stderr, error.stdout)}",
             "Use a tested Spark version (see docs/lever.md) or run without Lever.",
         ) from error
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        raise ShimError(
+            f"Lever's JVM side was expected to compile within {BUILD_TIMEOUT_S} s and did not.",
+            "Try again while the machine is less busy; the jar is built once and kept.",
+        ) from error
+    except OSError as error:
         raise ShimError(f"Lever's JVM side could not be compiled: {error}", "Check the Java installation.") from error
+
+
+def _reason(stderr: str, stdout: str) -> str:
+    """What the compiler said: scalac writes errors to stderr, and the first ones say most."""
+    said = (stderr.strip() or stdout.strip()).replace("\r\n", "\n")
+    if not said:
+        return "the compiler gave no reason"
+    return said if len(said) <= REASON_CHARS_MAX else f"{said[:REASON_CHARS_MAX]} ... ({len(said):,} characters in all)"

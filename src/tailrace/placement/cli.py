@@ -18,9 +18,9 @@ from tailrace.errors import ConfigError
 
 from .accounting import account
 from .drawing import NODES_DRAWN_MAX, node_traffic, svg, traffic_map, worker_line
-from .errors import UnknownPolicyError
+from .errors import BalanceError, UnknownPolicyError
 from .model import parse_nodes
-from .registry import POLICIES, by_name
+from .registry import POLICIES, balance_bound, by_name
 from .topology_file import read_graph
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .model import Assignment, Node, TaskGraph
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
+#: Whole-numbered weights round; that is no miss.
+_ROUNDING = 1e-6
 _WORDS: dict[str, Any] = {"true": True, "false": False, "none": None}
 
 
@@ -52,12 +54,38 @@ def place(
     hosts = parse_nodes(nodes)
     assignment = chosen.place(graph, hosts, None)
     found = account(graph, hosts, assignment, shuffle)
-    show(Console(), graph, hosts, assignment, found)
+    bound = balance_bound(chosen)
+    show(Console(), graph, hosts, assignment, found, bound)
     if json_file is not None:
-        text = json.dumps(as_json(graph, policy, hosts, assignment, found), indent=1)
+        text = json.dumps(as_json(graph, policy, hosts, assignment, found, bound), indent=1)
         json_file.write_text(text + "\n", encoding="utf-8")
     if draw is not None:
         draw.write_text(svg(graph, hosts, assignment), encoding="utf-8")
+    if _missed(found, bound):
+        raise BalanceError(
+            f"The fullest node was to carry at most {1 + (bound or 0):.4f} of its share, and carries "
+            f"{found.imbalance:.4f}.",
+            _way_out(graph, hosts, bound or 0.0),
+        )
+
+
+def _missed(found: Account, bound: float | None) -> bool:
+    return bound is not None and found.imbalance > 1 + bound + _ROUNDING
+
+
+def _way_out(graph: TaskGraph, nodes: Sequence[Node], bound: float) -> str:
+    """Tell a bound that nothing could keep from one that this policy did not."""
+    weights = sorted((vertex.cpu for vertex in graph.vertices), reverse=True)
+    share = sum(weights) / len(nodes)
+    # Of the m x nodes + 1 heaviest tasks some node has m + 1, at best the lightest of them.
+    many = range((len(weights) - 1) // len(nodes) + 1)
+    least = max(sum(weights[m * len(nodes) - m : m * len(nodes) + 1]) for m in many)
+    if least > share * (1 + bound + _ROUNDING):
+        return (
+            f"No placement keeps that on {len(nodes)} nodes: a task cannot be cut, and at best the fullest carries "
+            f"{least / share:.4f}. Use other --nodes, more tasks, or a larger bound."
+        )
+    return "Try --policy auto, another -o seed=, or a larger bound (-o imbalance_max=, for stromax -o theta=)."
 
 
 def parse_options(texts: Sequence[str]) -> dict[str, Any]:
@@ -77,7 +105,14 @@ def _value(text: str) -> Any:
     return _WORDS.get(text.lower(), text)
 
 
-def show(console: Console, graph: TaskGraph, nodes: Sequence[Node], assignment: Assignment, found: Account) -> None:
+def show(
+    console: Console,
+    graph: TaskGraph,
+    nodes: Sequence[Node],
+    assignment: Assignment,
+    found: Account,
+    bound: float | None = None,
+) -> None:
     """Print the assignment, the streams, the traffic map and the sums."""
     console.print(f"[bold]{graph.name}[/bold]: {len(graph.vertices)} tasks, {len(graph.edges)} edges")
     console.print(_assignment_table(graph, nodes, assignment, found))
@@ -91,6 +126,9 @@ def show(console: Console, graph: TaskGraph, nodes: Sequence[Node], assignment: 
     console.print(
         f"balance        {found.imbalance:.4f} over nodes, {found.worker_imbalance:.4f} over workers (max/mean)"
     )
+    if bound is not None:
+        kept = "missed" if _missed(found, bound) else "kept"
+        console.print(f"bound          {1 + bound:.4f} over nodes: {kept}")
     console.print(
         f"between processes {total.intra_node_share:.2%} stays on its node, {total.inter_node_share:.2%} does not"
     )
@@ -125,7 +163,12 @@ def _stream_table(found: Account) -> Table:
 
 
 def as_json(
-    graph: TaskGraph, policy: str, nodes: Sequence[Node], assignment: Assignment, found: Account
+    graph: TaskGraph,
+    policy: str,
+    nodes: Sequence[Node],
+    assignment: Assignment,
+    found: Account,
+    bound: float | None = None,
 ) -> dict[str, Any]:
     """Everything that was printed, for other programs; documented in docs/placement.md."""
     kinds = ("in_process", "intra_node", "inter_node")
@@ -141,6 +184,8 @@ def as_json(
         },
         "cut_bytes_per_s": found.cut,
         "imbalance": found.imbalance,
+        "imbalance_bound": None if bound is None else 1 + bound,
+        "imbalance_kept": None if bound is None else not _missed(found, bound),
         "worker_imbalance": found.worker_imbalance,
         "skew": found.skew,
         "intra_node_share": found.total.intra_node_share,

@@ -38,5 +38,11 @@ class CapacityError(PlacementError):
     """The tasks do not fit on the nodes."""
 
 
+class BalanceError(PlacementError):
+    """Tasks were placed, but a node carries more than the bound that was asked for."""
+
+    exit_code = 9
+
+
 class PartitionerMissingError(PlacementError):
     """The optional METIS binding is not installed."""

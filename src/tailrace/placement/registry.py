@@ -32,6 +32,13 @@ POLICIES: dict[str, Callable[..., PlacementPolicy]] = {
 }
 
 
+def balance_bound(policy: PlacementPolicy) -> float | None:
+    """How much more than its share a node may carry, as a part of that share; None where a policy has no bound."""
+    if isinstance(policy, StroMax):
+        return policy.theta
+    return policy.imbalance_max if isinstance(policy, TurboStream | Metis | Auto) else None
+
+
 def by_name(name: str, **options: Any) -> PlacementPolicy:
     """Build the policy of this name with its options."""
     try:

@@ -6,11 +6,9 @@ workers.
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import copy
 import functools
-import shutil
-import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,7 @@ from tailrace.topology.applied import Input, Output
 from tailrace.topology.ship import ship
 
 from . import fused
+from .apply_folder import ApplyFolder
 from .checks import slots_of
 from .datasource import register
 from .errors import NotApplicableError
@@ -110,25 +109,31 @@ def _through_workers(
 ) -> Any:
     spark = df.sparkSession
     workers = workers or max(1, slots_of(spark.sparkContext) // 2)
-    folder = folder or _temporary(spark)
+    temporary = None if folder else ApplyFolder(spark)
+    with temporary.held() if temporary else contextlib.nullcontext(folder or "") as kept:
+        _run(start, flow, ends, Table(kept, schema, stream="out", commit_s=1.0), df, workers, options)
+        register(spark)
+        rows = spark.read.format("tailrace").option("query", kept).option("stream", "out").load()
+        return temporary.handed_over(rows) if temporary else rows
+
+
+def _run(
+    start: Callable[..., Any],
+    flow: Topology,
+    ends: tuple[str, str],
+    table: Table,
+    df: Any,
+    workers: int,
+    options: dict[str, Any],
+) -> None:
+    """Let workers write the table, to its end."""
     source, output = ends
     fed = DataFrameSource(df, flow.operators[source].fn.form, None, {})
-    table = Table(folder, schema, stream="out", commit_s=1.0)
     given = flow.operators[source].tasks
     made = _with(flow, {source: fed, output: table}, {} if given else {source: workers})
-    query = start(made, spark=spark, workers=workers, **options)
-    query.awaitTermination()
-    register(spark)
-    return spark.read.format("tailrace").option("query", folder).option("stream", "out").load()
-
-
-def _temporary(spark: Any) -> str:
-    """A folder for this program's time, where all executors are on this machine."""
-    if not str(spark.sparkContext.master).startswith("local"):
-        raise NotApplicableError(
-            f"Rows that workers write need a folder that all nodes see, and the master is {spark.sparkContext.master}.",
-            "Pass flow.apply(df, folder=...), on a file system that the driver and all executors mount.",
-        )
-    folder = tempfile.mkdtemp(prefix="tailrace-apply-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    query = start(made, spark=df.sparkSession, workers=workers, **options)
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop(now=True)  # nobody else could: the caller never gets to see it
+        raise

@@ -7,7 +7,6 @@ follow what sinks have sent to the driver: a task that ends has nothing left tha
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
@@ -16,36 +15,34 @@ import msgspec
 
 from . import messages
 from .claims import Claims
-from .errors import FeedError
-from .lines import LINE_ERRORS, Line
+from .lines import LINE_ERRORS
+from .reception import Reception
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from .lines import Line
+
 T = TypeVar("T")
 
-_LISTEN_BACKLOG = 128
 _AWAIT_S = 0.5
 
 
 class Desk:
-    """Serves the Spark tasks and workers of one query; a thread per connection, of which there are few."""
+    """Serves the Spark tasks and workers of one query; a thread for each that has proved to be one."""
 
     def __init__(self, host: str, secret: bytes, frame_bytes_max: int) -> None:
-        self._secret = secret
-        self._frame_bytes_max = frame_bytes_max
-        self._server = socket.create_server((host, 0), backlog=_LISTEN_BACKLOG)
+        self._reception = Reception(host, secret, frame_bytes_max, "tailrace-desk")
         self._changed = threading.Condition()
         self._feeds: dict[int, Claims] = {}
         self._ended: set[int] = set()
         self._marks: Mapping[int, int] = {}
         self._over = False
-        self._lines: set[Line] = set()
 
     @property
     def port(self) -> int:
         """Where tasks and workers connect to."""
-        return int(self._server.getsockname()[1])
+        return self._reception.address[1]
 
     def open(self, feed: int, numbers: dict[str, int]) -> None:
         """Serve the lanes of a source."""
@@ -53,7 +50,7 @@ class Desk:
 
     def start(self) -> None:
         """Begin to serve."""
-        threading.Thread(target=self._accept, name="tailrace-desk", daemon=True).start()
+        self._reception.start(self._serve)
 
     # -- what the driver says ------------------------------------------------------------------------------------
 
@@ -80,23 +77,12 @@ class Desk:
         with self._changed:
             self._over = True
             self._changed.notify_all()
-        with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
+        self._reception.close()
 
     # -- who comes -----------------------------------------------------------------------------------------------
 
-    def _accept(self) -> None:
-        while not self._over:
-            try:
-                sock, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(sock,), name="tailrace-desk-line", daemon=True).start()
-
-    def _serve(self, sock: socket.socket) -> None:
-        with contextlib.suppress(*LINE_ERRORS, FeedError, msgspec.DecodeError), contextlib.closing(sock):
-            line = Line.accepted(sock, self._secret, self._frame_bytes_max)
+    def _serve(self, line: Line) -> None:
+        with contextlib.suppress(*LINE_ERRORS, msgspec.DecodeError):
             while not self._over:
                 data = line.receive(_AWAIT_S)
                 if data is None:

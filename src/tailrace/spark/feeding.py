@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import secrets
 import threading
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from tailrace.connect.dataframe import DataFrameSource
 from tailrace.connect.table import Table
 from tailrace.transport.handshake import SECRET_BYTES
 
+from .batch_gate import BatchGate
 from .desk import Desk
 from .errors import FeedError
 from .ingest import LaneLink
@@ -71,7 +73,8 @@ class Feeds:
             source.link = LaneLink(self._tickets[name])
         self._query: Query | None = None
         self._group = f"tailrace-dataframes-{uuid.uuid4()}"
-        self._streams: list[Any] = []
+        self._streams: list[tuple[BatchGate, Any]] = []
+        self._batch_end_s = settings.batch_end_s
         self._unread = {name for name, source in self._sources.items() if source.bounded}
         self._stopping = False
         #: Batches of several DataFrames take turns, so that rows of a table belong to one of them.
@@ -99,22 +102,30 @@ class Feeds:
         """Pass on what is complete."""
         self._desk.marked(marks)
 
-    def stopping(self) -> None:
-        """Stop reading: a batch that is under way is read again when the query is resumed."""
+    def stopping(self, *, now: bool) -> None:
+        """Stop reading, a stream between two batches; one that is cut short is read again when it is resumed."""
+        self._stop_reading(0.0 if now else self._batch_end_s)
+
+    def _stop_reading(self, patience_s: float) -> None:
         self._stopping = True
         for table in self._tables if self._unread else ():
             table.abandoned = True
-        for stream in self._streams:
-            with contextlib.suppress(Exception):  # Spark may be gone, or the query may have failed already
-                stream.stop()
+        for gate, _ in self._streams:
+            gate.shut()
+        deadline_s = time.monotonic() + patience_s
+        for gate, stream in self._streams:
+            gate.end(stream, max(0.0, deadline_s - time.monotonic()))
         if self._unread:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # Spark may be gone
                 self._context.cancelJobGroup(self._group)
 
     def ended(self) -> None:
         """Send everyone away who still asks."""
+        self._stopping = True
+        for gate, _ in self._streams:
+            gate.shut()  # before the desk turns tasks away, which fails their batch
         self._desk.close()
-        self.stopping()
+        self._stop_reading(0.0)
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
@@ -135,11 +146,14 @@ class Feeds:
         self._desk.batch_over(ticket.feed, batch)
 
     def _stream(self, query: Query, name: str, source: DataFrameSource) -> None:
+        gate = BatchGate()
+
         def take(df: Any, batch: int) -> None:
             epoch = f"{name}:{batch}"
             if self._tables and all(table.has(epoch) for table in self._tables):
                 return  # it was complete, and Spark did not come to note it
-            with self._turn:
+            with gate.batch(), self._turn:
+                gate.check()  # another DataFrame's batch may have taken long
                 self._feed(name, df, batch)
                 for table in self._tables:
                     table.commit(epoch)
@@ -150,7 +164,7 @@ class Feeds:
         if source.trigger:
             writer = writer.trigger(**source.trigger)
         stream = writer.start()
-        self._streams.append(stream)
+        self._streams.append((gate, stream))
         threading.Thread(target=self._watch, args=(name, stream), name="tailrace-stream", daemon=True).start()
 
     def _watch(self, name: str, stream: Any) -> None:

@@ -7,7 +7,6 @@ the worker's loop as any other source does. What is under way is bounded by the 
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from tailrace.transport.segments import Folder, NoSharedMemoryError
 from . import messages
 from .errors import FeedError
 from .lines import LINE_ERRORS, Line
+from .reception import Reception
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +62,8 @@ class Ingest:
 
     def __init__(self, ticket: Ticket) -> None:
         self.closed = False
+        #: Why a receiving thread gave up; the worker's loop raises it, since rows that were lost here never come again.
+        self.failure: FeedError | None = None
         self._ticket = ticket
         self._lanes: dict[str, LaneReader] = {}
         self._desk = Line.to(ticket.address, ticket.secret, ticket.frame_bytes_max)
@@ -71,9 +73,9 @@ class Ingest:
         with contextlib.suppress(NoSharedMemoryError, RingUnavailableError):
             self._ring = Inbox(str(self._folder.path / "ingest"), _RING_BYTES)
         self._host = self._desk.local_host
-        self._server = socket.create_server((self._host, 0))
+        self._reception = Reception(self._host, ticket.secret, ticket.frame_bytes_max, "tailrace-ingest")
         self._announced = False
-        self._begin(self._accept)
+        self._reception.start(self._serve)
         if self._ring is not None:
             self._begin(self._drain_ring)
 
@@ -90,9 +92,8 @@ class Ingest:
         if self._announced:
             return
         self._announced = True
-        host, port = self._server.getsockname()[:2]
         ring = "" if self._ring is None else self._ring.path
-        way = messages.Way(self._host, (host, port), ring, self._probe.path, self._probe.nonce)
+        way = messages.Way(self._host, self._reception.address, ring, self._probe.path, self._probe.nonce)
         self._desk.send(messages.encode(messages.LanesUp(self._ticket.feed, list(self._lanes), way)))
         self._begin(self._hear_desk)
 
@@ -105,17 +106,8 @@ class Ingest:
                         reader.end()
         self._desk.close()
 
-    def _accept(self) -> None:
-        while not self.closed:
-            try:
-                sock, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(sock,), name="tailrace-ingest-line", daemon=True).start()
-
-    def _serve(self, sock: socket.socket) -> None:
-        with contextlib.suppress(*LINE_ERRORS, FeedError), contextlib.closing(sock):
-            line = Line.accepted(sock, self._ticket.secret, self._ticket.frame_bytes_max)
+    def _serve(self, line: Line) -> None:
+        with contextlib.suppress(*LINE_ERRORS):
             while not self.closed:
                 data = line.receive(_PATIENCE_S)
                 if data is not None:
@@ -132,6 +124,17 @@ class Ingest:
             self._folder.close()
 
     def _take(self, data: bytes) -> None:
+        try:
+            self._put(data)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends the query by the worker's loop
+            self.failure = FeedError(
+                f"Rows for a lane of this worker were expected, and a message could not be read: {error!r}.",
+                "Run the same version of tailrace and pyarrow on the driver and on all executors.",
+            )
+            for reader in self._lanes.values():
+                reader.bell()
+
+    def _put(self, data: bytes) -> None:
         kind, number, offset, body = messages.parts(data)
         reader = self._lanes[f"lane-{number}"]
         if kind == messages.SCHEMA:
@@ -147,9 +150,7 @@ class Ingest:
         with _here_lock:  # a process that is used again must not keep what ended queries have read
             if _here.get(key := (self._ticket.secret, self._ticket.feed)) is self:
                 del _here[key]
-        with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
+        self._reception.close()
         if self._announced:
             self._desk.hang_up()  # its thread closes it
         else:
@@ -204,7 +205,7 @@ class LaneReader(Reader):
     def wait_s(self) -> float:
         """Tell that there is something, or that the loop will be woken."""
         self._ingest.announce()
-        if self._queue:
+        if self._queue or self._ingest.failure is not None:
             return 0.0
         return _PROMPT_S if self._read > self._committed else 1.0
 
@@ -214,6 +215,8 @@ class LaneReader(Reader):
 
     def read(self, max_records: int) -> Records:
         """Give rows out of the oldest batch, or a whole batch as one value."""
+        if self._ingest.failure is not None:
+            raise self._ingest.failure
         if not self._queue:
             return NO_RECORDS
         offset, batch, since_ns = self._queue.popleft()

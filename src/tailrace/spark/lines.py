@@ -11,7 +11,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from tailrace.transport.handshake import ClientHandshake, HandshakeError, Identity, ServerHandshake
+from tailrace.transport.handshake import ClientHandshake, HandshakeError, Identity
 from tailrace.transport.stream import ClosedError, StreamConnection
 from tailrace.transport.wire import WireError
 
@@ -31,9 +31,10 @@ LINE_ERRORS = (ClosedError, HandshakeError, WireError, OSError)
 class Line:
     """One end of a connection; used by one thread."""
 
-    def __init__(self, connection: StreamConnection) -> None:
+    def __init__(self, connection: StreamConnection, waiting: list[bytes] | None = None) -> None:
         self._connection = connection
-        self._waiting: list[bytes] = []
+        #: Messages that have come and were not asked for yet.
+        self._waiting: list[bytes] = waiting or []
 
     @classmethod
     def to(cls, address: tuple[str, int] | str, secret: bytes, message_bytes_max: int) -> Line:
@@ -45,13 +46,6 @@ class Line:
         else:
             sock = socket.create_connection(address, timeout=CONNECT_S)
         line = cls(StreamConnection(sock, ClientHandshake(secret, Identity(INGEST, 0, 0)), message_bytes_max))
-        line.prove()
-        return line
-
-    @classmethod
-    def accepted(cls, sock: socket.socket, secret: bytes, message_bytes_max: int) -> Line:
-        """Take over what a listener accepted, once the peer has proved the secret."""
-        line = cls(StreamConnection(sock, ServerHandshake(secret, INGEST), message_bytes_max))
         line.prove()
         return line
 
@@ -69,9 +63,10 @@ class Line:
 
     def _pump(self, timeout_s: float) -> None:
         self._connection.write()
-        wanted = [self._connection] if self._connection.wants_write else []
-        ready, _, _ = select.select([self._connection], wanted, [], timeout_s)
-        if ready:
+        # Not select.select, which takes no descriptor above 1,023.
+        waiter = select.poll()
+        waiter.register(self._connection, select.POLLIN | (select.POLLOUT if self._connection.wants_write else 0))
+        if any(events & ~select.POLLOUT for _, events in waiter.poll(timeout_s * 1000)):
             self._waiting += self._connection.read()
 
     def send(self, message: bytes, *, unless: Callable[[], bool] = lambda: False) -> bool:

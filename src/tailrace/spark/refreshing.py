@@ -58,7 +58,7 @@ class Refresher:
     def attend(self, marks: dict[int, int]) -> None:
         """Nothing to do."""
 
-    def stopping(self) -> None:
+    def stopping(self, *, now: bool) -> None:  # noqa: ARG002 - nothing here takes time
         """Refresh no more."""
         self._ended.set()
 

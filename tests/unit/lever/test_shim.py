@@ -41,11 +41,35 @@ def test_no_java_is_a_named_error(monkeypatch, tmp_path):
         shim.build(tmp_path / "out.jar")
 
 
-def test_a_compiler_error_is_named(monkeypatch, tmp_path):
+def fake_java(monkeypatch, tmp_path, script):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'object LeverRule is not a member'\nexit 1\n")
+    java.write_text(f"#!/bin/sh\n{script}\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(ShimError, match="not a member"):
+
+
+def test_a_compiler_error_carries_what_scalac_wrote_to_stderr(monkeypatch, tmp_path):
+    fake_java(monkeypatch, tmp_path, "echo 'warming up'\necho 'Units.scala:7: value is not a member' >&2\nexit 3")
+    with pytest.raises(ShimError, match=r"Units\.scala:7: value is not a member") as caught:
+        shim.build(tmp_path / "out.jar")
+    assert "exit code 3" in caught.value.message
+    assert "Spark version" in caught.value.hint
+
+
+def test_a_long_reason_is_cut_and_an_empty_one_is_said(monkeypatch, tmp_path):
+    fake_java(
+        monkeypatch, tmp_path, "[ -e again ] && exit 1; touch again; yes 'error: no such type' | head -999 >&2; exit 1"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ShimError, match=r"no such type[^$]*\.\.\. \(19,979 characters in all\)") as caught:
+        shim.build(tmp_path / "out.jar")
+    assert len(caught.value.message) < 2 * shim.REASON_CHARS_MAX
+    with pytest.raises(ShimError, match="gave no reason"):
+        shim.build(tmp_path / "out.jar")
+
+
+def test_the_real_compiler_s_reason_is_carried(monkeypatch, tmp_path):
+    monkeypatch.setattr(shim, "sources", lambda: {"Broken.scala": 'object Broken { val n: Int = "one" }\n'})
+    with pytest.raises(ShimError, match="type mismatch"):
         shim.build(tmp_path / "out.jar")

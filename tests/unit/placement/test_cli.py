@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from tailrace.errors import ConfigError
 from tailrace.placement.cli import parse_options, place
 from tailrace.placement.drawing import ranges
-from tailrace.placement.errors import UnknownPolicyError
+from tailrace.placement.errors import BalanceError, UnknownPolicyError
 
 APP = typer.Typer()
 APP.command()(place)
@@ -83,3 +83,34 @@ def test_options_and_ranges_are_read_and_written():
     with pytest.raises(UnknownPolicyError, match="KEY=VALUE"):
         parse_options(["seed"])
     assert ranges([5, 0, 1, 2]) == "0-2,5"
+
+
+def test_a_balance_bound_that_is_kept_is_said_to_be(tmp_path):
+    done = run(tmp_path, "--nodes", "2x1", "--policy", "turbostream", "--json", str(tmp_path / "out.json"))
+    assert done.exit_code == 0
+    assert "bound          1.0500 over nodes: kept" in done.output
+    assert json.loads((tmp_path / "out.json").read_text())["imbalance_kept"] is True
+    unbound = run(tmp_path, "--nodes", "4x1", "--policy", "round_robin")
+    assert unbound.exit_code == 0
+    assert "bound  " not in unbound.output
+
+
+@pytest.mark.parametrize("policy", ["turbostream", "auto", "stromax"])
+def test_a_balance_bound_that_is_missed_is_an_error_with_everything_written(tmp_path, policy):
+    # Tasks of load 50, 50 and four times 25 on five nodes: a share is 40.
+    done = run(tmp_path, "--nodes", "5x1", "--policy", policy, "--json", str(tmp_path / "out.json"))
+    assert isinstance(done.exception, BalanceError)
+    assert done.exception.exit_code == 9
+    assert "over nodes: missed" in done.output
+    assert "No placement keeps that on 5 nodes" in done.exception.hint
+    assert "at best the fullest carries 1.2500" in done.exception.hint
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["imbalance_kept"] is False
+    assert found["imbalance"] > found["imbalance_bound"]
+
+
+def test_a_bound_that_this_policy_alone_missed_has_a_way_out(tmp_path):
+    done = run(tmp_path, "--nodes", "4x1", "--policy", "stromax")
+    assert isinstance(done.exception, BalanceError)
+    assert "Try --policy auto" in done.exception.hint
+    assert run(tmp_path, "--nodes", "4x1", "--policy", "auto").exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 import time
@@ -12,9 +13,12 @@ import pytest
 from tailrace.clock import SystemClock
 from tailrace.connect.columns import bare
 from tailrace.spark import ingest as rooms
+from tailrace.spark import messages
 from tailrace.spark import push as pushing
 from tailrace.spark.desk import Desk
+from tailrace.spark.errors import FeedError
 from tailrace.spark.ingest import LaneLink
+from tailrace.spark.lines import Line
 from tailrace.spark.messages import Ticket
 
 SECRET = secrets.token_bytes(32)
@@ -147,3 +151,15 @@ def test_a_process_keeps_nothing_of_a_lane_that_was_closed(field):
     assert len(rooms._here) == len(before) + 1
     reader.close()
     assert rooms._here == before
+
+
+def test_a_frame_that_cannot_be_read_fails_the_worker_instead_of_leaving_rows_out(field):
+    reader = field.worker()
+    with contextlib.closing(Line.to(reader._ingest._reception.address, field.secret, 1 << 20)) as line:
+        line.send(messages.frame(messages.ROWS, 99, 0, b"no rows"))
+        deadline_s = time.monotonic() + WAIT_S
+        while reader.wait_s() > 0:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.005)
+    with pytest.raises(FeedError, match="could not be read"):
+        reader.read(64)

@@ -115,6 +115,7 @@ def _stages(events: Iterable[dict[str, Any]]) -> list[Stage]:
 def _task(event: dict[str, Any], streams: dict[tuple[int, int], tuple[str, int]]) -> Task:
     info, metrics = event["Task Info"], event.get("Task Metrics") or {}
     read = metrics.get("Input Metrics") or {}
+    shuffled = metrics.get("Shuffle Read Metrics") or {}
     key = event["Stage ID"], event["Stage Attempt ID"]
     query, batch = streams.get(key, ("", -1))
     return Task(
@@ -129,4 +130,7 @@ def _task(event: dict[str, Any], streams: dict[tuple[int, int], tuple[str, int]]
         query=query,
         batch=batch,
         locality=info.get("Locality", ""),
+        index=info.get("Index", -1),
+        shuffle_rows=shuffled.get("Total Records Read", 0),
+        shuffle_bytes=shuffled.get("Remote Bytes Read", 0) + shuffled.get("Local Bytes Read", 0),
     )

@@ -1,4 +1,4 @@
-"""Puts the parts of ``explain`` together and words them.
+"""Puts the parts of ``explain`` together; ``wording`` words them.
 
 Called by the command line; ``Report.as_dict`` is for those who want figures, ``Report.text`` for those who read.
 """
@@ -9,16 +9,71 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..plans import DEFAULT_PLAN, Plan, plan_of
+from . import wording
+from .causes import causes_of, large_tasks
 from .eventlog import read_event_log
-from .locality import Locality, straggler_locality, usable
-from .replay import Replayed, recurring, replay
+from .locality import straggler_locality, usable
+from .replay import estimate, recurring, replay
 from .tables import is_table, read_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-TRANSITIONS_MIN = 20
-STAGES_SHOWN = 12
+    from .causes import Cause, LargeTask
+    from .locality import Locality
+    from .replay import Estimate, Replayed
+    from .tasks import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What was found in stages that recur: those of an application, or of one streaming query."""
+
+    stages: list[Stage]
+    locality: Locality
+    causes: list[Cause]
+    large_tasks: list[LargeTask]
+    replayed: list[Replayed]
+    estimate: Estimate
+
+    def as_dict(self) -> dict[str, Any]:
+        """Figures only; those of an estimate that cannot be given are None, with the reason beside them."""
+        found, gain = self.locality, self.estimate
+        return {
+            "stages_used": found.stages_used,
+            "slow_stages": {executor: list(own) for executor, own in found.slow_stages.items()},
+            "causes": [
+                {
+                    "stage": cause.stage,
+                    "executor": cause.executor,
+                    "kind": cause.kind,
+                    "time_factor": cause.time_factor,
+                    "input_factor": cause.input_factor,
+                }
+                for cause in self.causes
+            ],
+            "large_tasks": [
+                {
+                    "stage": task.stage,
+                    "task": task.index,
+                    "executor": task.executor,
+                    "time_factor": task.time_factor,
+                    "input_factor": task.input_factor,
+                    task.unit: task.input_size,
+                }
+                for task in self.large_tasks
+            ],
+            "base_rate": found.base_rate,
+            "p_slow_after_slow": found.p_after_slow,
+            "n_after_slow": found.after_slow[1],
+            "p_slow_after_not": found.p_after_not,
+            "n_after_not": found.after_not[1],
+            "lift": found.lift,
+            "recorded_ms": gain.recorded_ms,
+            "planned_ms": None if gain.reason else gain.planned_ms,
+            "no_estimate": gain.reason or None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +84,12 @@ class Report:
     stages: int
     tasks: int
     plan: str
-    locality: dict[str, Locality]
-    """Per recurring group: the application, or each streaming query."""
-    replayed: dict[str, list[Replayed]]
+    groups: dict[str, Group]
+
+    @property
+    def locality(self) -> dict[str, Locality]:
+        """How slowness is spread, per group."""
+        return {name: group.locality for name, group in self.groups.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """Figures only."""
@@ -40,31 +98,18 @@ class Report:
             "stages": self.stages,
             "tasks": self.tasks,
             "plan": self.plan,
-            "groups": {
-                group: {
-                    "stages_used": found.stages_used,
-                    "slow_stages": {executor: list(own) for executor, own in found.slow_stages.items()},
-                    "base_rate": found.base_rate,
-                    "p_slow_after_slow": found.p_after_slow,
-                    "n_after_slow": found.after_slow[1],
-                    "p_slow_after_not": found.p_after_not,
-                    "n_after_not": found.after_not[1],
-                    "lift": found.lift,
-                    "recorded_ms": sum(each.recorded_ms for each in self.replayed[group]),
-                    "planned_ms": sum(each.planned_ms for each in self.replayed[group]),
-                }
-                for group, found in self.locality.items()
-            },
+            "groups": {name: group.as_dict() for name, group in self.groups.items()},
         }
 
     def text(self) -> str:
         """Word the report."""
         lines = [f"{self.source}: {self.tasks} tasks in {self.stages} stages."]
-        for group, found in self.locality.items():
-            lines += ["", f"{group}: {found.stages_used} stages with enough tasks to compare executors."]
-            lines += _who(found)
-            lines += _how_persistent(found)
-            lines += _what_gain(self.replayed[group], self.plan)
+        for name, group in self.groups.items():
+            lines += ["", f"{name}: {group.locality.stages_used} stages with enough tasks to compare executors."]
+            lines += wording.who(group.locality, group.causes)
+            lines += wording.large(group.large_tasks)
+            lines += wording.how_persistent(group.locality)
+            lines += wording.what_gain(group.estimate, self.plan)
         return "\n".join(lines)
 
 
@@ -72,58 +117,18 @@ def explain(path: Path, plan: str | Plan = DEFAULT_PLAN) -> Report:
     """Analyse an event log (file or rolling folder, plain or compressed) or a table of tasks."""
     stages = read_table(path) if is_table(path) else read_event_log(path)
     chosen = plan_of(plan)
-    groups = recurring(stages)
     return Report(
         source=path.name,
         stages=len(stages),
         tasks=sum(len(stage.tasks) for stage in stages),
         plan=chosen.name,
-        locality={group: straggler_locality(own) for group, own in groups.items()},
-        replayed={group: replay(usable(own), chosen) for group, own in groups.items()},
+        groups={name: _group(own, chosen) for name, own in recurring(stages).items()},
     )
 
 
-def _who(found: Locality) -> list[str]:
-    if not found.slow_stages:
-        return ["  No executor was slow in any of them (mean task duration over 1.2 times the mean of all)."]
-    lines = []
-    for executor, own in found.slow_stages.items():
-        which = ", ".join(map(str, own[:STAGES_SHOWN])) + (" ..." if len(own) > STAGES_SHOWN else "")
-        of = found.stages_of[executor]
-        lines.append(f"  executor {executor} on {found.hosts[executor]} was slow in {len(own)} of {of} stages: {which}")
-    return lines
-
-
-def _how_persistent(found: Locality) -> list[str]:
-    after, otherwise = found.p_after_slow, found.p_after_not
-    if after is None or otherwise is None:
-        return ["  Too few stages follow one another to say whether slowness stays."]
-    lift = f"{found.lift:.1f} times as likely" if found.lift else "a lift that cannot be given (nobody became slow)"
-    line = (
-        f"  Slow again after slow: {after:.2f} (of {found.after_slow[1]}); slow after not slow: {otherwise:.2f} "
-        f"(of {found.after_not[1]}); base rate {found.base_rate:.2f}: {lift}."
+def _group(stages: Sequence[Stage], plan: Plan) -> Group:
+    used = usable(stages)
+    replayed = replay(used, plan)
+    return Group(
+        list(stages), straggler_locality(stages), causes_of(used), large_tasks(stages), replayed, estimate(replayed)
     )
-    few = found.after_slow[1] < TRANSITIONS_MIN
-    return [line] + (["  These are few transitions; read them as a hint only."] if few else [])
-
-
-def _what_gain(replayed: list[Replayed], plan: str) -> list[str]:
-    recorded_ms = sum(each.recorded_ms for each in replayed)
-    if not recorded_ms:
-        return []
-    planned_ms = sum(each.planned_ms for each in replayed)
-    ideal_ms = sum(each.ideal_ms for each in replayed)
-    figures = (
-        f"{planned_ms / 1000:.1f} s instead of {recorded_ms / 1000:.1f} s ({_percent(planned_ms, recorded_ms)}); "
-        f"with perfect knowledge {ideal_ms / 1000:.1f} s ({_percent(ideal_ms, recorded_ms)})"
-    )
-    verdict = (
-        "An estimate: fixed costs per task are not in it."
-        if planned_ms < recorded_ms
-        else "Pre-scheduling would not have helped: these stages are not alike, or small tasks levelled them already."
-    )
-    return [f"  Replayed through the plan {plan!r}: {figures}. {verdict}"]
-
-
-def _percent(value: float, base: float) -> str:
-    return f"{100 * (value / base - 1):+.0f} %"

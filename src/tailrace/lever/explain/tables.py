@@ -1,7 +1,7 @@
 """Reads a table of tasks (CSV, plain or gzipped, one row per task attempt) in place of an event log.
 
 The columns are those that an event log has: stage_id, stage_attempt, executor_id, host, launch_ms, finish_ms,
-input_bytes, input_records and reason.
+and where known task_index, input_bytes, input_records, shuffle_read_bytes, shuffle_read_records and reason.
 """
 
 from __future__ import annotations
@@ -53,4 +53,7 @@ def _task(row: dict[str, str]) -> Task:
         finish_ms=int(row["finish_ms"]),
         rows=int(row.get("input_records") or 0),
         bytes_read=int(row.get("input_bytes") or 0),
+        index=int(row.get("task_index") or -1),
+        shuffle_rows=int(row.get("shuffle_read_records") or 0),
+        shuffle_bytes=int(row.get("shuffle_read_bytes") or 0),
     )

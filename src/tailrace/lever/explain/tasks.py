@@ -28,6 +28,19 @@ class Task:
     query: str = ""
     batch: int = -1
     locality: str = ""
+    index: int = -1
+    shuffle_rows: int = 0
+    shuffle_bytes: int = 0
+
+    @property
+    def records(self) -> int:
+        """All that it read: rows of sources and of shuffles."""
+        return self.rows + self.shuffle_rows
+
+    @property
+    def data_bytes(self) -> int:
+        """The bytes of that."""
+        return self.bytes_read + self.shuffle_bytes
 
     @property
     def duration_ms(self) -> int:
@@ -58,6 +71,11 @@ class Stage:
     def batch(self) -> int:
         """The micro-batch this stage belongs to, or -1."""
         return self.tasks[0].batch
+
+    @property
+    def took_ms(self) -> int:
+        """Submission to the last end."""
+        return max(task.finish_ms for task in self.tasks) - self.submitted_ms
 
     def run(self, number: int) -> BatchRun:
         """See the stage as a batch: load per executor in rows, else bytes, else tasks; finish from submission."""

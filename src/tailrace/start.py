@@ -8,6 +8,7 @@ from .config import Policy, Settings
 from .connect.arrow import need_arrow
 from .connect.lookup import ROWS_MAX, make_lookup
 from .coordinator.query import Query
+from .metrics.page import check_port
 from .topology import graph
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def start(
     from .spark.session import check_java, default_workers, embedded, end_embedded  # noqa: PLC0415
 
     workers = workers or default_workers()
+    check_port(settings.prometheus_port)  # before Spark takes its seconds to start
     check_java()
     fed = _frames(flow)
     if spark is None and fed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import socket
 import time
+from collections import deque
 
 from tailrace import protocol
 from tailrace.transport.handshake import CONTROL, ClientHandshake, Identity
@@ -26,9 +27,9 @@ class ControlLine:
         sock = socket.create_connection(address, timeout=_CONNECT_S)
         handshake = ClientHandshake(secret, Identity(CONTROL, slot, 0))
         self._connection = StreamConnection(sock, handshake, message_bytes_max)
-        self._waiting: list[bytes] = []
+        self._waiting: deque[bytes] = deque()
         self._heard_s = time.monotonic()
-        self._backlog: list[bytes] = []
+        self._backlog: deque[bytes] = deque()
         while not self._connection.ready:
             self._pump(_CONNECT_S)
 
@@ -54,7 +55,7 @@ class ControlLine:
         self.send(message)
         while not self._waiting:
             self._pump(_CONNECT_S)
-        answer = protocol.decode_from_coordinator(self._waiting.pop(0))
+        answer = protocol.decode_from_coordinator(self._waiting.popleft())
         if isinstance(answer, protocol.Welcome):
             return answer.attempt
         reason = answer.reason if isinstance(answer, protocol.Refused) else "an unexpected answer"
@@ -67,7 +68,7 @@ class ControlLine:
 
     def _drain(self) -> None:
         while self._backlog and self._connection.send(self._backlog[0]):
-            self._backlog.pop(0)
+            self._backlog.popleft()
 
     def fileno(self) -> int:
         """The socket's descriptor, for selectors."""
@@ -84,7 +85,7 @@ class ControlLine:
         if not self._waiting:
             return []
         self._heard_s = time.monotonic()
-        taken, self._waiting = self._waiting, []
+        taken, self._waiting = self._waiting, deque()
         return [protocol.decode_from_coordinator(data) for data in taken]
 
     def excuse(self) -> None:

@@ -98,6 +98,7 @@ def start(
     """
     flow.validate()
     policy, settings = policy or Policy.auto(), settings or Settings()
+    from .spark.checks import context_of  # noqa: PLC0415
     from .spark.host import SparkHost  # noqa: PLC0415 - only here, so that drawing a topology needs no Spark
     from .spark.refreshing import Refresher, lookups_of  # noqa: PLC0415
     from .spark.session import check_java, default_workers, embedded, end_embedded  # noqa: PLC0415
@@ -115,6 +116,7 @@ def start(
         spark = SparkSession.getActiveSession()
         if spark is None:
             spark = own = embedded(workers)
+    context_of(spark)  # what cannot host is refused before anything of it is used
     query = None
     try:
         if _writes_tables(flow):

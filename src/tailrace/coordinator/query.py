@@ -57,7 +57,7 @@ class Query:
         self._loop = CoordinatorLoop(
             self._brain, SystemClock(), host.bind_host, secret, settings.frame_bytes_max
         )  # fmt: skip
-        self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings)
+        self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings, self.name)
         self._relocation = Relocation(self._loop, self._brain, self._program, host, self._boot)
         self._sinks = {name: spec.fn for name, spec in topology.operators.items() if spec.kind == "sink"}
         self._callbacks = Callbacks(self, self._loop, self._brain, self._sinks)

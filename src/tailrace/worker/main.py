@@ -48,6 +48,8 @@ class Boot:
     address: tuple[str, int]
     secret: bytes = field(repr=False)
     settings: Settings = field(repr=False)
+    #: The query's name, for whoever shows what hosts it.
+    name: str = ""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,14 @@ _TASK_GAUGES = {
     "inbox": "tailrace_task_inbox_tuples",
     "outbox": "tailrace_task_outbox_tuples",
 }
-_COUNTERS = ("read", "completed", "replays", "duplicates", "skipped")
+_COUNTERS = {
+    "read": "read",
+    "completed": "completed",
+    "replays": "replays",
+    "duplicates": "duplicates",
+    "skipped": "skipped",
+    "deadLetters": "dead_letters",
+}
 
 
 def render(query: str, progress: dict[str, Any] | None) -> str:
@@ -27,9 +34,9 @@ def render(query: str, progress: dict[str, Any] | None) -> str:
 
 
 def _lines(query: str, progress: dict[str, Any]) -> Iterator[str]:
-    for name in _COUNTERS:
-        yield f"# TYPE tailrace_{name}_total counter"
-        yield f"tailrace_{name}_total{_labels(query=query)} {progress[name]}"
+    for name, metric in _COUNTERS.items():
+        yield f"# TYPE tailrace_{metric}_total counter"
+        yield f"tailrace_{metric}_total{_labels(query=query)} {progress[name]}"
     yield "# TYPE tailrace_pending gauge"
     yield f"tailrace_pending{_labels(query=query)} {progress['pending']}"
     yield "# TYPE tailrace_complete_latency_seconds gauge"

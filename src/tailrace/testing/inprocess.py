@@ -186,7 +186,7 @@ class InProcess:
     def result(self) -> Result:
         """What the query has given so far."""
         progress = [{"name": self._program.plan.name, **each} for each in self.brain.book.recent]
-        names = ("completed", "pending", "replays", "duplicates", "skipped")
+        names = ("completed", "pending", "replays", "duplicates", "skipped", "deadLetters")
         counters = {name: int(progress[-1][name]) for name in names} if progress else {}
         counters["read"] = sum(row.get("read", 0) for row in progress[-1]["stages"]) if progress else 0
         counters["restarts"] = self.brain.restarts

@@ -108,8 +108,8 @@ def _work(
             WorkerLoop(brain, board, control, boot.settings).run()
     except (LeaseLostError, FencedError):
         raise
-    except Exception as error:
-        # A mistake of ours would come again after a restart: end the query and say what it was.
+    except BaseException as error:  # SystemExit of a user's source, too
+        # A mistake would come again after a restart: end the query and say what it was.
         brain.fail(error)
         raise
     finally:

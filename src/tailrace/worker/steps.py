@@ -40,7 +40,9 @@ class Step:
     def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
         self.spec = spec
         self.ctx = ctx
+        #: Values that were left out, and of those the ones that went on as dead letters.
         self.skipped = 0
+        self.dead_letters = 0
         self.consumers: dict[str, list[Callable[[list[Any], Sizes], None]]] = {}
         #: Tells a number per bundle of the batch at hand; set by the chain.
         self.origins: Callable[[], Sequence[int] | None] = lambda: None
@@ -95,6 +97,7 @@ class Step:
         if self.spec.on_error == "dead_letter":
             text = f"{type(error).__name__}: {error}"
             letter = DeadLetter(self.spec.name, self.ctx.task, value, text, user_stack(error))
+            self.dead_letters += 1
             self._dead.append((index, letter))
 
     def out(self, port: str, values: list[Any], sizes: Sizes) -> None:

@@ -187,7 +187,8 @@ class Callbacks:
     def tell(self, tell: Callable[[QueryListener], None]) -> None:
         """Tell all listeners; one that raises is logged and ends neither the query nor the telling."""
         for listener in list(self.listeners):
-            self.call(f"Listener {type(listener).__name__}", self._tell_one, tell, listener)
+            named = type(getattr(listener, "listener", listener)).__name__  # of PySpark's, the user's own object
+            self.call(f"Listener {named}", self._tell_one, tell, listener)
 
     def _tell_one(self, tell: Callable[[QueryListener], None], listener: QueryListener) -> None:
         try:

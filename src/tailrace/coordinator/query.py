@@ -21,6 +21,7 @@ from .callbacks import Callbacks
 from .deployment import deal_partitions, program_of
 from .ending import Ending
 from .errors import QueryError, StartError
+from .events import listener_of
 from .explain import Explained, explain
 from .loop import CoordinatorLoop
 from .parties import Host, QueryListener
@@ -46,6 +47,8 @@ class Query:
 
     def __init__(self, topology: Topology, host: Host, policy: Policy, settings: Settings) -> None:
         self.id = str(uuid.uuid4())
+        #: A query is started once, so this is as good as its id; for those who read PySpark's name.
+        self.runId = str(uuid.uuid4())
         self.name = topology.name
         self._host = host
         self._program = program_of(topology, policy, settings)
@@ -258,13 +261,14 @@ class Query:
         """Go on with more workers, which get their share, or with fewer: the newest are emptied and leave."""
         return self._relocation.scale(workers)
 
-    def addListener(self, listener: QueryListener) -> None:  # noqa: N802 - PySpark's name
-        """Tell a listener of progress and of the end."""
-        self._callbacks.listeners.append(listener)
+    def addListener(self, listener: Any) -> None:  # noqa: N802 - PySpark's name
+        """Tell a ``QueryListener``, or a ``StreamingQueryListener`` of PySpark's, of progress and of the end."""
+        self._callbacks.listeners.append(listener_of(listener))
 
-    def removeListener(self, listener: QueryListener) -> None:  # noqa: N802 - PySpark's name
+    def removeListener(self, listener: Any) -> None:  # noqa: N802 - PySpark's name
         """Tell a listener nothing more."""
-        self._callbacks.listeners.remove(listener)
+        known = self._callbacks.listeners
+        known[:] = [each for each in known if each is not listener and getattr(each, "listener", None) is not listener]
 
     def __repr__(self) -> str:
         return f"<tailrace query {self.name!r} {self.id}: {self.status['message']}>"

@@ -75,6 +75,9 @@ class CoordinatorBrain:
         self._program = program
         self.partitions = partitions
         self._marks: dict[int, int] = {}
+        #: Per partition that has answered: the offset up to which it had something when it was asked.
+        self.available: dict[int, int] = {}
+        self._asked = 0
         self._tasks_done: set[tuple[int, int]] = set()
         self._tasks_all = {(stage.id, index) for stage in program.plan.stages for index in range(stage.tasks)}
         self._next_beat_ns = 0
@@ -106,6 +109,9 @@ class CoordinatorBrain:
                 self.key_loads.take(snapshot)
                 self.book.take(slot, snapshot)
                 self._take_marks(marks)
+            case protocol.Available(serial=serial, offsets=offsets):
+                if serial == self._asked:
+                    self.available = offsets | self.available  # the first answer counts
             case protocol.Marks(marks=marks):
                 self._take_marks(marks)
             case protocol.TaskDone(stage=stage, task=task):
@@ -136,6 +142,11 @@ class CoordinatorBrain:
     def marks(self) -> dict[int, int]:
         """Per partition the offset below which everything is complete."""
         return self._marks
+
+    def ask_available(self, serial: int) -> None:
+        """Ask all sources what is there now; ``available`` gathers the answers."""
+        self._asked, self.available = serial, {}
+        self.tell_all(protocol.AskAvailable(serial))
 
     def taken(self, serials: dict[int, int]) -> None:
         """The user's sinks have what these connections sent, each up to a serial: their workers may acknowledge it."""

@@ -64,6 +64,8 @@ class Callbacks:
         self._seen_progress = 0
         self._told_start = False
         self._taken: dict[int, int] = {}
+        #: Below these offsets everything is complete, and sinks and companions have what came of it.
+        self.marks: dict[int, int] = {}
         self._woken = threading.Event()
         self._closing = threading.Event()
         self._left = threading.Event()
@@ -135,6 +137,7 @@ class Callbacks:
             self.call(f"attend() of sink {name!r}", sink.attend)
         for companion in self.companions:
             self.call(f"attend() of {type(companion).__name__}", companion.attend, marks)
+        self.marks = marks
         if not self._told_start and self._brain.started:
             self._told_start = True
             self.tell(lambda listener: listener.onQueryStarted(self._query))

@@ -16,6 +16,7 @@ from tailrace.metrics.prometheus import render
 from tailrace.transport.handshake import SECRET_BYTES
 from tailrace.worker.main import Boot
 
+from .availability import AllAvailable
 from .brain import CoordinatorBrain
 from .callbacks import Callbacks
 from .deployment import deal_partitions, program_of
@@ -65,6 +66,7 @@ class Query:
         self._sinks = {name: spec.fn for name, spec in topology.operators.items() if spec.kind == "sink"}
         self._callbacks = Callbacks(self, self._loop, self._brain, self._sinks)
         self._ending = Ending(self, self._loop, self._brain, self._callbacks, host)
+        self._all_available = AllAvailable(self._loop, self._brain, self._callbacks, self._ending)
 
     # -- starting and ending -------------------------------------------------------------------------------------
 
@@ -206,6 +208,14 @@ class Query:
         if ended and self._brain.error is not None:
             raise self._brain.error
         return ended if timeout is not None else None
+
+    def processAllAvailable(self) -> None:  # noqa: N802 - PySpark's name
+        """Wait until everything that sources had at the call is complete; raises if the query fails. For tests.
+
+        A source has had everything when it has nothing due, or a read gives nothing: one that always has more, such as
+        ``rate(inf)``, is waited for until the query ends.
+        """
+        self._all_available.process()
 
     def stop(self, *, now: bool = False) -> None:
         """Read nothing more, finish what is open and end; with ``now=True`` end at once. Waits for the end.

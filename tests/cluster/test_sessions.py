@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 from tests import sparks
@@ -92,3 +94,39 @@ def test_sparks_pages_show_the_name_of_the_query():
         shown = [jobs.apply(at).description() for at in range(jobs.size())]
         texts = [each.get() for each in shown if each.isDefined()]
         assert f"tailrace shown by name (query {query.id})" in texts
+
+
+INTERRUPTED = """
+    import tailrace as tr
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[2,50]").config("spark.ui.enabled", "false").getOrCreate()
+    flow, out = tr.Topology("interrupted"), tr.sinks.collect()
+    flow.source(tr.sources.rate(200)).shuffle().map(lambda value: value).sink(out)
+    query = tr.start(flow, spark, workers=1, settings=tr.Settings(progress_s=0.1))
+    print("runs", flush=True)
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    print("drained", sorted(out.values) == list(range(query.lastProgress["read"])), query.exception(), flush=True)
+    spark.stop()
+"""
+
+
+def test_ctrl_c_in_a_script_leaves_the_workers_to_be_drained(tmp_path):
+    """PySpark's own handler would cancel the job that hosts them."""
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(INTERRUPTED))
+    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    with subprocess.Popen(
+        [sys.executable, str(program)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "runs\n"
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=TIMEOUT_S)
+        finally:
+            process.kill()
+    assert out == "drained True None\n"

@@ -45,8 +45,7 @@ def driver_interpreter(context: SparkContext) -> Iterator[None]:
 
 def interpreter_error(context: SparkContext, reason: str) -> InterpreterError:
     """Name the driver's interpreter, the executors' and the line to set."""
-    chosen = os.environ.get(_VARIABLE)
-    theirs = f"{chosen!r} ({_VARIABLE})" if chosen else f"{context.pythonExec!r} ({_VARIABLE} is not set)"
+    theirs = f"{context.pythonExec!r}" + ("" if _VARIABLE in os.environ else f" ({_VARIABLE} is not set)")
     return InterpreterError(
         f"Executors must run the driver's Python, {sys.executable} ({platform.python_version()}), or its like with "
         f"tailrace installed; they run {theirs}, and one said: {reason[:_REASON_CHARS_MAX]}",

@@ -250,12 +250,12 @@ class InProcess:
             if number in self._slots:  # else its connection is gone, and what it said with it
                 self.brain.on_message(number, slot, protocol.decode_from_worker(line), now_ns)
         self.brain.tick(now_ns)
+        self._hand_to_sinks()  # before orders go out: that values are taken is one of them
         while self.brain.out:
             moved = True
             number, message = self.brain.out.popleft()
             if number in self._slots:
                 self._cells[number].orders.append(protocol.decode_from_coordinator(protocol.encode(message)))
-        self._hand_to_sinks()
         return moved
 
     def _hand_to_sinks(self) -> None:

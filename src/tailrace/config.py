@@ -235,6 +235,8 @@ class Settings:
     edges_reported_max: int = 64
     #: How many times its even share a task may get because it is near, under ``locality``.
     local_skew_max: float = 1.25
+    #: Lines logged by operators that may wait at the driver; older ones are dropped, and counted.
+    log_lines_max: int = 1000
     #: Progress reports kept for ``recentProgress``.
     progress_kept: int = 100
 

@@ -308,6 +308,19 @@ class Leave(msgspec.Struct, tag=True):
     slot: int
 
 
+class AskAvailable(msgspec.Struct, tag=True):
+    """Coordinator: how far must each partition be read to have read what is there now? Asked again under its serial."""
+
+    serial: int
+
+
+class Available(msgspec.Struct, tag=True):
+    """Worker: these partitions had nothing more, and this is the next offset of each."""
+
+    serial: int
+    offsets: dict[int, int]
+
+
 class Drain(msgspec.Struct, tag=True):
     """Coordinator: read nothing more, finish what is open."""
 
@@ -318,11 +331,11 @@ class Stop(msgspec.Struct, tag=True):
 
 FromWorker = (
     Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | Stuck | LogLine | Collected
-    | Cleared | Installed | MoveFailed | Relocated | Held
+    | Cleared | Installed | MoveFailed | Relocated | Held | Available
 )  # fmt: skip
 FromCoordinator = (
     Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop
-    | Pause | Relocate | GoOn | Undo | Leave | HoldSources | Regroup | PauseKeys
+    | Pause | Relocate | GoOn | Undo | Leave | HoldSources | Regroup | PauseKeys | AskAvailable
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

@@ -8,6 +8,7 @@ from .config import Policy, Settings
 from .connect.arrow import need_arrow
 from .connect.lookup import ROWS_MAX, make_lookup
 from .coordinator.query import Query
+from .metrics.page import check_port
 from .topology import graph
 from .topology.beside import ship_beside_script
 
@@ -99,11 +100,13 @@ def start(
     ship_beside_script()
     flow.validate()
     policy, settings = policy or Policy.auto(), settings or Settings()
+    from .spark.checks import context_of  # noqa: PLC0415
     from .spark.host import SparkHost  # noqa: PLC0415 - only here, so that drawing a topology needs no Spark
     from .spark.refreshing import Refresher, lookups_of  # noqa: PLC0415
     from .spark.session import check_java, default_workers, embedded, end_embedded  # noqa: PLC0415
 
     workers = workers or default_workers()
+    check_port(settings.prometheus_port)  # before Spark takes its seconds to start
     check_java()
     fed = _frames(flow)
     if spark is None and fed:
@@ -115,6 +118,7 @@ def start(
         spark = SparkSession.getActiveSession()
         if spark is None:
             spark = own = embedded(workers)
+    context_of(spark)  # what cannot host is refused before anything of it is used
     query = None
     try:
         if _writes_tables(flow):

@@ -169,3 +169,31 @@ def test_a_master_that_is_not_there_is_named(tailrace, file):
     code, _, err = finished(tailrace("run", path, "--master", "mesh://nowhere", "--workers", 2))
     assert code == 6
     assert "SparkStartError: Spark did not start on mesh://nowhere" in err
+
+
+def test_a_second_ctrl_c_ends_what_does_not_drain(tailrace, file):
+    """An operator that never returns; the drain alone would take a minute."""
+    path = file("""
+        import time
+        import tailrace as tr
+
+        def stuck(number):
+            time.sleep(3600)
+
+        flow = tr.Topology("stuck")
+        flow.source(tr.sources.rate(50)).shuffle().map(stuck).sink(tr.sinks.discard())
+    """)
+    run = tailrace("run", path, "--master", "local[2]", "--workers", 2, "--set", "progress_s=0.2")
+    for line in run.stderr:
+        if "rows/s" in line:
+            break
+    os.killpg(run.pid, signal.SIGINT)
+    for line in run.stderr:
+        if "Stopping: " in line:
+            break
+    time.sleep(0.5)
+    os.killpg(run.pid, signal.SIGINT)
+    code, _, err = finished(run)
+    assert code == 130
+    assert "Ending at once." in err
+    assert "Stopped" not in err

@@ -40,7 +40,7 @@ def test_executors_without_tailrace(tmp_path, monkeypatch):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True)
     context = sparks.session(LOCAL).sparkContext
     monkeypatch.setattr(context, "pythonExec", str(tmp_path / "bin" / "python"))
-    with pytest.raises(errors.NotOnExecutorsError, match="import tailrace; one said") as caught:
+    with pytest.raises(errors.NotOnExecutorsError, match="with tailrace installed; they run") as caught:
         tr.start(trivial(), sparks.session(LOCAL), workers=2, settings=tr.Settings(**PATIENT))
     assert "docs/deploy.md" in caught.value.hint
 

@@ -48,6 +48,8 @@ def counters_text(progress: Progress) -> str:
     text = f"completed {progress['completed']:,}  pending {progress['pending']:,}  replays {progress['replays']:,}"
     if progress["skipped"]:
         text += f"  skipped {progress['skipped']:,}"
+    if progress["deadLetters"]:
+        text += f"  dead letters {progress['deadLetters']:,}"
     return f"{text}  workers {workers['alive']}/{workers['expected']}"
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from tailrace import protocol
 from tailrace.connect.errors import MissingColumnError, NullValueError, WrongSchemaError
 from tailrace.routing.fixed import RouteError
-from tailrace.transport import codec
 from tailrace.worker.errors import CloseError, OperatorError, ProtocolError
 
 from . import errors
 from .autopilot import Autopilot
 from .balancing import Balancing
 from .deployment import check_sending, check_sharing
+from .incoming import LogLines, Received
 from .joining import Joining
 from .key_loads import KeyLoads
 from .lost_state import LostState
@@ -27,6 +27,7 @@ from .measured import Measured
 from .moving import Moves
 from .progress import ProgressBook
 from .rebalancing import Rebalancing
+from .still_open import still_open
 from .stuck import named, not_opened, told_of
 
 if TYPE_CHECKING:
@@ -64,8 +65,11 @@ class CoordinatorBrain:
         self.joining = Joining(self, query_id, workers, python)
         self.moves = Moves(self, program)
         self.rebalancing = Rebalancing(program)
-        self.received: deque[tuple[str, Any]] = deque()
-        self.logs: deque[protocol.LogLine] = deque(maxlen=1000)
+        #: What sinks of the user are to be given; bounded by what workers send before it is taken.
+        self.received: deque[Received] = deque()
+        self.logs = LogLines(program.settings.log_lines_max)
+        #: Whether something has come that the user's code on the driver waits for.
+        self.news = False
         self.restarts = 0
         #: Whether the query has ever run; one that failed afterwards did start.
         self.started = False
@@ -74,6 +78,9 @@ class CoordinatorBrain:
         self._program = program
         self.partitions = partitions
         self._marks: dict[int, int] = {}
+        #: Per partition that has answered: the offset up to which it had something when it was asked.
+        self.available: dict[int, int] = {}
+        self._asked = 0
         self._tasks_done: set[tuple[int, int]] = set()
         self._tasks_all = {(stage.id, index) for stage in program.plan.stages for index in range(stage.tasks)}
         self._next_beat_ns = 0
@@ -106,6 +113,9 @@ class CoordinatorBrain:
                 self.key_loads.take(snapshot)
                 self.book.take(slot, snapshot)
                 self._take_marks(marks)
+            case protocol.Available(serial=serial, offsets=offsets):
+                if serial == self._asked:
+                    self.available = offsets | self.available  # the first answer counts
             case protocol.Marks(marks=marks):
                 self._take_marks(marks)
             case protocol.TaskDone(stage=stage, task=task):
@@ -122,10 +132,11 @@ class CoordinatorBrain:
             case protocol.Stuck(rows=rows):
                 member.stuck = rows
             case protocol.LogLine():
-                self.logs.append(message)
+                self.logs.add(message)
+                self.news = True
             case protocol.Collected():
-                self._receive(message)
-                self.tell(member, protocol.Taken(message.serial))
+                self.received.append(Received(message.operator, message.values, connection, message.serial))
+                self.news = True
             case _:  # whoever adds a message must enter it here
                 self.fail(not_understood(slot, type(message).__name__))  # type: ignore[unreachable]
 
@@ -137,24 +148,25 @@ class CoordinatorBrain:
 
     def _take_marks(self, marks: dict[int, int]) -> None:
         for partition, offset in marks.items():
-            self._marks[partition] = max(offset, self._marks.get(partition, 0))
+            if offset > self._marks.get(partition, -1):
+                self._marks[partition] = offset
+                self.news = True
 
     @property
     def marks(self) -> dict[int, int]:
         """Per partition the offset below which everything is complete."""
         return self._marks
 
-    def _receive(self, message: protocol.Collected) -> None:
-        try:
-            self.received.append((message.operator, codec.loads(message.values)))
-        except Exception as error:  # noqa: BLE001 - unpickling runs a user's code
-            self.fail(
-                errors.QueryError(
-                    f"Values that sink {message.operator!r} sent to the driver cannot be read there: "
-                    f"{type(error).__name__}: {error}.",
-                    "Make the modules that define their classes importable on the driver.",
-                )
-            )
+    def ask_available(self, serial: int) -> None:
+        """Ask all sources what is there now; ``available`` gathers the answers."""
+        self._asked, self.available = serial, {}
+        self.tell_all(protocol.AskAvailable(serial))
+
+    def taken(self, serials: dict[int, int]) -> None:
+        """The user's sinks have what these connections sent, each up to a serial: their workers may acknowledge it."""
+        for member in self.members.values():
+            if member.connection in serials:
+                self.tell(member, protocol.Taken(serials[member.connection]))
 
     def on_gone(self, connection: int, now_ns: int) -> None:
         """A connection broke: its worker is lost until another registers for the slot."""
@@ -284,8 +296,8 @@ class CoordinatorBrain:
         if since_ns is not None and now_ns - since_ns > settings.drain_timeout_s * _NS_PER_S:
             self.fail(
                 errors.DrainTimeoutError(
-                    f"Open tuples did not come to an end within {settings.drain_timeout_s:.0f} s of stopping."
-                    f"{named(self.members)}",
+                    f"Open tuples did not come to an end within {settings.drain_timeout_s:.0f} s of stopping: "
+                    f"{still_open(self)}.{named(self.members)}",
                     "Call stop(now=True) to leave them, or raise drain_timeout_s.",
                 )
             )
@@ -301,6 +313,11 @@ class CoordinatorBrain:
             self.tell_all(protocol.Drain())
 
     @property
+    def tasks_open(self) -> set[tuple[int, int]]:
+        """Stage and index of each task that has not seen the end of its input."""
+        return self._tasks_all - self._tasks_done
+
+    @property
     def draining(self) -> bool:
         """Whether the query is being stopped."""
         return self._draining_since_ns is not None
@@ -310,6 +327,11 @@ class CoordinatorBrain:
         if self.state != "ended":
             self.error = error
             self._end()
+
+    def fail_even_late(self, error: Exception) -> None:
+        """End the query because of an error; where it has ended without one, it has failed all the same."""
+        self.fail(error)
+        self.error = self.error or error
 
     def close_book(self, now_ns: int) -> None:
         """Write the last progress down, with what workers said on leaving."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from tailrace.batch import PARTITIONS_MAX
 from tailrace.config import TWO_CHOICES
 from tailrace.errors import ConfigError, nearest
-from tailrace.placement import by_name
 from tailrace.receiving.shared import SharedQueueError, check_may_share
 from tailrace.routing.stamped import check_untracked
 from tailrace.topology.plan import make_plan
@@ -17,6 +16,7 @@ from tailrace.worker.build import Program
 
 from .errors import StartError
 from .graphs import nodes_of, placement_of, task_graph
+from .placing import placed_by
 from .together import beside
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def place_tasks(
     # Only auto compares by predicted traffic, which node-local shuffle changes.
     options = {"shuffle": policy.locality} if policy.placement == "auto" and policy.locality != "off" else {}
     nodes = beside(nodes_of(hosts), busy or {})
-    assignment = by_name(policy.placement, **options).place(task_graph(program), nodes, snapshot)
+    assignment = placed_by(policy.placement, task_graph(program), nodes, snapshot, **options)
     return placement_of(program.plan, assignment, hosts)
 
 

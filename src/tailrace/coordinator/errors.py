@@ -29,3 +29,19 @@ class VersionMismatchError(StartError):
 
 class DrainTimeoutError(QueryError):
     """Open tuples did not come to an end while the query was being stopped."""
+
+
+class StopTimeoutError(QueryError):
+    """The query was told to stop and has not ended in time."""
+
+
+class CoordinatorError(QueryError):
+    """The coordinator itself failed: a mistake in Tailrace, or of a policy."""
+
+
+class PolicyError(QueryError):
+    """A policy raised instead of deciding."""
+
+
+class CallbackError(QueryError):
+    """Code of the user that runs on the driver failed: a sink, a listener, a log handler, a companion."""

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from .brain import CoordinatorBrain
 
 
+class Explained(str):
+    """A text that a shell shows as it reads, not with its line ends escaped."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
     """Describe a query."""
     lines = [f"Topology {program.plan.name!r}, {brain.state}, hosted by {hosted_by}", "", "Policies"]

@@ -67,7 +67,7 @@ class Companion(Protocol):
 
 
 class QueryListener:
-    """Derive from this to be told of a query's progress and end; called in the coordinator's thread."""
+    """Derive from this to be told of a query's progress and end; called in a thread of the query's own."""
 
     def onQueryStarted(self, query: Query) -> None:  # noqa: N802 - PySpark's name
         """The query runs."""

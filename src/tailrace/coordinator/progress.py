@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from .brain import CoordinatorBrain
 
 _NS_PER_S = 1_000_000_000
-_COUNTERS = ("in", "out", "busy_ns", "cpu_ns", "waited_ns", "skipped", "duplicates", "read", "completed", "replays")
+_COUNTERS = (
+    "in", "out", "busy_ns", "cpu_ns", "waited_ns", "skipped", "dead_letters", "duplicates", "read", "completed",
+    "replays",
+)  # fmt: skip
+#: What a query shows of all its stages together, besides what it has read.
+_HAPPENED = ("replays", "duplicates", "skipped", "deadLetters")
 _GAUGES = ("inbox", "outbox", "pending")
 _PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 
@@ -88,7 +93,7 @@ class ProgressBook:
                 "workers": _workers(brain),
                 "inputRowsPerSecond": sum(each.get("readPerSecond", 0.0) for each in stages),
                 **{name: sum(each.get(name, 0) for each in stages) for name in ("read", "completed", "pending")},
-                **{name: sum(each.get(name, 0) for each in stages) for name in ("replays", "duplicates", "skipped")},
+                **{name: sum(each.get(name, 0) for each in stages) for name in _HAPPENED},
                 "lostState": brain.lost_state.tasks,
                 "latency": percentiles(self._latency_period),
                 "stages": stages,
@@ -138,6 +143,7 @@ class ProgressBook:
             "inboxMost": total("inbox_most"),
             "outbox": total("outbox"),
             "skipped": total("skipped"),
+            "deadLetters": total("dead_letters"),
             "duplicates": total("duplicates"),
         }
         if (stage, "read") in sums:

@@ -5,23 +5,25 @@
 
 from __future__ import annotations
 
-import logging
 import platform
 import secrets
-import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from tailrace.clock import SystemClock
-from tailrace.errors import ConfigError
-from tailrace.metrics.prometheus import MetricsPage, render
+from tailrace.metrics.page import MetricsPage
+from tailrace.metrics.prometheus import render
 from tailrace.transport.handshake import SECRET_BYTES
 from tailrace.worker.main import Boot
 
+from .availability import AllAvailable
 from .brain import CoordinatorBrain
+from .callbacks import Callbacks
 from .deployment import deal_partitions, program_of
+from .ending import Ending
 from .errors import QueryError, StartError
-from .explain import explain
+from .events import listener_of
+from .explain import Explained, explain
 from .loop import CoordinatorLoop
 from .parties import Host, QueryListener
 from .progress import percentiles
@@ -38,9 +40,8 @@ if TYPE_CHECKING:
 
     from .parties import Companion
 
-_log = logging.getLogger("tailrace")
-_HOST_STOP_S = 15.0
-_HOST_ABORT_S = 1.0
+#: How long a start that failed waits for what it has begun; each part has its own, shorter limit.
+_ABANDON_S = 30.0
 
 
 class Query:
@@ -48,6 +49,8 @@ class Query:
 
     def __init__(self, topology: Topology, host: Host, policy: Policy, settings: Settings) -> None:
         self.id = str(uuid.uuid4())
+        #: A query is started once, so this is as good as its id; for those who read PySpark's name.
+        self.runId = str(uuid.uuid4())
         self.name = topology.name
         self._host = host
         self._program = program_of(topology, policy, settings)
@@ -59,77 +62,59 @@ class Query:
         self._loop = CoordinatorLoop(
             self._brain, SystemClock(), host.bind_host, secret, settings.frame_bytes_max
         )  # fmt: skip
-        self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings)
+        self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings, self.name)
         self._relocation = Relocation(self._loop, self._brain, self._program, host, self._boot)
         self._sinks = {name: spec.fn for name, spec in topology.operators.items() if spec.kind == "sink"}
-        self._listeners: list[QueryListener] = []
-        self._seen_progress = 0
-        self._was_running = False
-        self._finished = threading.Event()
-        self._on_end: list[Callable[[], None]] = []
-        self._companions: list[Companion] = []
+        self._callbacks = Callbacks(self, self._loop, self._brain, self._sinks)
+        self._ending = Ending(self, self._loop, self._brain, self._callbacks, host)
+        self._all_available = AllAvailable(self._loop, self._brain, self._callbacks, self._ending)
 
-    # -- starting ------------------------------------------------------------------------------------------------
+    # -- starting and ending -------------------------------------------------------------------------------------
 
     def start(self) -> Query:
         """Start the workers and wait until all are open; a failure to start is raised here."""
-        for sink in self._sinks.values():
-            sink.begin()
-        self._loop.on_tick = self._on_tick
-        self._loop.start()
-        if self._program.settings.prometheus_port:
-            self._serve_metrics()
         try:
+            self._ending.start()
+            self._open_metrics()  # first of all: a port that is taken is known before anything runs
+            for name, sink in self._sinks.items():
+                self._ending.begun[name] = sink.finish
+                sink.begin()
+            self._loop.on_tick = self._on_tick
+            self._callbacks.start()
+            self._loop.start()
+            REGISTRY.enter(self._host.session, self.id, self._relocation)
             self._host.launch(self._boot)
-        except Exception as error:
-            self._loop.ask(lambda brain, _, error=error: brain.fail(error))  # type: ignore[misc]
-            self._finish()
+            self._await_start()
+        except BaseException as error:
+            self._abandon(error)
             raise
-        REGISTRY.enter(self._host.session, self.id, self._relocation)
-        threading.Thread(target=self._finish_when_ended, name="tailrace-query", daemon=True).start()
-        while not self._finished.wait(0.02):
-            if self._brain.started:
-                for companion in self._companions:
-                    companion.running(self)
-                return self
-        if self._brain.error is not None and not self._brain.started:
-            raise self._brain.error
         return self
 
-    def _serve_metrics(self) -> None:
+    def _open_metrics(self) -> None:
         port = self._program.settings.prometheus_port
-        try:
-            page = MetricsPage(port, lambda: render(self.name, self.lastProgress))
-        except OSError as error:
-            self._loop.ask(lambda brain, _: brain.stop_now())
-            raise ConfigError(
-                f"The setting prometheus_port asks for port {port} on loopback; it cannot be had: {error.strerror}.",
-                "Choose a free port, or 0 to show no metrics.",
-            ) from error
-        self.on_end(page.close)
+        if port:
+            self.on_end(MetricsPage(port, lambda: render(self.name, self.lastProgress)).close)
 
-    def _finish_when_ended(self) -> None:
-        self._loop.ended.wait()
-        self._finish()
+    def _await_start(self) -> None:
+        while not self._ending.finished.wait(0.02):
+            if self._brain.started:
+                for companion in self._callbacks.companions:
+                    companion.running(self)
+                return
+        if self._brain.error is not None and not self._brain.started:
+            raise self._brain.error
 
-    def _finish(self) -> None:
-        self._loop.join(_HOST_STOP_S)
-        # Workers that never opened have nothing to finish.
-        self._host.stop(_HOST_STOP_S if self._was_running else _HOST_ABORT_S)
-        REGISTRY.leave(self._host.session, self.id)
-        self._hand_to_sinks()
-        for companion in self._companions:
-            companion.ended()
-        for sink in self._sinks.values():
-            self._let(sink.finish, self._brain.error)
-        for action in self._on_end:
-            action()
-        self._tell_listeners(lambda listener: listener.onQueryTerminated(self, self._brain.error))
-        self._finished.set()
+    def _abandon(self, error: BaseException) -> None:
+        """End what a start that failed has begun, and wait for that."""
+        named = error if isinstance(error, Exception) else QueryError(f"The start was broken off: {error!r}.")
+        self._loop.ask(lambda brain, _: brain.fail_even_late(named))
+        self._loop.close_if_idle()
+        self._ending.hurry()
+        self._ending.finished.wait(_ABANDON_S)
 
     def accompany(self, companion: Companion) -> None:
         """Let something live and end with this query."""
-        self._companions.append(companion)
+        self._callbacks.companions.append(companion)
 
     def partitions_of(self, operator: str) -> dict[str, int]:
         """The numbers of a source's partitions, by name."""
@@ -147,62 +132,22 @@ class Query:
         """Send a message to every worker."""
         self._loop.ask(lambda brain, _: brain.tell_all(message))
 
-    def _let(self, act: Callable[..., None], *args: Any) -> None:
-        """Call a user's sink; what it raises ends the query."""
-        try:
-            act(*args)
-        except Exception as error:  # noqa: BLE001 - a user's sink may raise anything
-            self._loop.ask(lambda brain, _, error=error: brain.fail(error))  # type: ignore[misc]
-            if self._brain.error is None:
-                self._brain.error = error
-
     def on_end(self, action: Callable[[], None]) -> None:
         """Do something after the query has ended and its workers are gone."""
-        self._on_end.append(action)
+        self._ending.actions.append(action)
 
     def _on_tick(self) -> None:
         failure = self._host.failure()
         if failure is not None and self._brain.state != "ended":
             self._loop.ask(lambda brain, _: brain.fail(failure))
-        marks = dict(self._brain.marks)  # before sinks get what came of them
-        while self._brain.logs:
-            line = self._brain.logs.popleft()
-            logging.getLogger(f"tailrace.operator.{line.operator}").log(
-                line.level, "[task %d] %s", line.task, line.text
-            )
-        self._hand_to_sinks()
-        for sink in self._sinks.values():
-            self._let(sink.attend)
-        for companion in self._companions:
-            companion.attend(marks)
-        if not self._was_running and self._brain.started:
-            self._was_running = True
-            self._tell_listeners(lambda listener: listener.onQueryStarted(self))
-        progress = self.lastProgress
-        if progress is not None and progress["sequence"] != self._seen_progress:
-            self._seen_progress = progress["sequence"]
-            self._tell_listeners(lambda listener: listener.onQueryProgress(self, progress))
-
-    def _tell_listeners(self, tell: Callable[[QueryListener], None]) -> None:
-        """Tell all listeners; one that raises is logged and ends neither the query nor the telling."""
-        for listener in list(self._listeners):
-            try:
-                tell(listener)
-            except Exception:  # noqa: BLE001, PERF203 - a user's listener may raise anything
-                _log.exception("a listener of query %s failed", self.name)
-
-    def _hand_to_sinks(self) -> None:
-        """Give the user's own sink objects what their tasks sent to the driver."""
-        while self._brain.received:
-            operator, values = self._brain.received.popleft()
-            self._let(self._sinks[operator].receive, values)
+        self._callbacks.wake()
 
     # -- PySpark's habits ----------------------------------------------------------------------------------------
 
     @property
     def isActive(self) -> bool:  # noqa: N802 - PySpark's name
         """Whether the query still runs."""
-        return not self._finished.is_set()
+        return not self._ending.finished.is_set()
 
     @property
     def status(self) -> dict[str, Any]:
@@ -236,13 +181,13 @@ class Query:
         """Complete latencies over the whole run, counted from when each record was due."""
         return percentiles(self._brain.book.latency_total)
 
-    def explain(self, *, text: bool = False) -> str | None:
-        """Print (or, with ``text=True``, return) what runs where, how workers talk and which policies decide."""
-        shown = explain(self._program, self._brain, self._host.describe())
-        if text:
-            return shown
-        print(shown)  # noqa: T201 - what explain() is for, as in PySpark
-        return None
+    def explain(self, *, text: bool = True) -> Explained:
+        """Say what runs where, how workers talk and which policies decide; at any time, also after the end.
+
+        Print it, or call it bare in a shell. ``text`` is taken for the sake of older programs.
+        """
+        del text
+        return Explained(self._loop.look(lambda brain: explain(self._program, brain, self._host.describe())))
 
     def switch(self, **steps: str) -> None:
         """Choose policies by hand while the query runs: ``query.switch(routing="shortest_delay")``.
@@ -259,18 +204,33 @@ class Query:
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - PySpark's name
         """Wait for the end; raises if the query failed. With a timeout in seconds, tells whether it has ended."""
-        ended = self._finished.wait(timeout)
+        self._ending.check_may_wait("awaitTermination()")
+        ended = self._ending.finished.wait(timeout)
         if ended and self._brain.error is not None:
             raise self._brain.error
         return ended if timeout is not None else None
 
+    def processAllAvailable(self) -> None:  # noqa: N802 - PySpark's name
+        """Wait until everything that sources had at the call is complete; raises if the query fails. For tests.
+
+        A source has had everything when it has nothing due, or a read gives nothing: one that always has more, such as
+        ``rate(inf)``, is waited for until the query ends.
+        """
+        self._all_available.process()
+
     def stop(self, *, now: bool = False) -> None:
-        """Read nothing more, finish what is open and end; with ``now=True`` end at once. Waits for the end."""
-        for companion in self._companions:
-            companion.stopping(now=now)
-        self._loop.ask(lambda brain, now_ns: brain.stop_now() if now else brain.drain(now_ns))
-        self._finished.wait(self._program.settings.drain_timeout_s + 2 * _HOST_STOP_S)
-        if not now and self._brain.error is not None:
+        """Read nothing more, finish what is open and end; with ``now=True`` end at once. Waits for the end.
+
+        Raises what keeps the query from stopping. One that has failed before stops quietly: ``exception()`` has why. A
+        second Ctrl-C while this waits ends the query at once. Called from a listener or a sink it does not wait.
+        """
+        failed_before = self._brain.error is not None
+        try:
+            self._ending.stop(now=now)
+        except KeyboardInterrupt:
+            self._ending.stop(now=True)
+            raise
+        if not now and not failed_before and self._brain.error is not None:
             raise self._brain.error
 
     # -- moving tasks --------------------------------------------------------------------------------------------
@@ -312,13 +272,14 @@ class Query:
         """Go on with more workers, which get their share, or with fewer: the newest are emptied and leave."""
         return self._relocation.scale(workers)
 
-    def addListener(self, listener: QueryListener) -> None:  # noqa: N802 - PySpark's name
-        """Tell a listener of progress and of the end."""
-        self._listeners.append(listener)
+    def addListener(self, listener: Any) -> None:  # noqa: N802 - PySpark's name
+        """Tell a ``QueryListener``, or a ``StreamingQueryListener`` of PySpark's, of progress and of the end."""
+        self._callbacks.listeners.append(listener_of(listener))
 
-    def removeListener(self, listener: QueryListener) -> None:  # noqa: N802 - PySpark's name
+    def removeListener(self, listener: Any) -> None:  # noqa: N802 - PySpark's name
         """Tell a listener nothing more."""
-        self._listeners.remove(listener)
+        known = self._callbacks.listeners
+        known[:] = [each for each in known if each is not listener and getattr(each, "listener", None) is not listener]
 
     def __repr__(self) -> str:
         return f"<tailrace query {self.name!r} {self.id}: {self.status['message']}>"

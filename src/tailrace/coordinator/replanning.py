@@ -10,10 +10,10 @@ import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tailrace.placement import by_name
 from tailrace.placement.spread import spread
 
 from .graphs import nodes_of, placement_of, slots_by_host, task_graph
+from .placing import placed_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,6 +97,6 @@ def _placed(
         by_host = slots_by_host(there)
         speed = {name: statistics.median(speeds.get(slot, 1.0) for slot in each) for name, each in by_host.items()}
         snapshot = replace(snapshot, node_speed=speed)
-    assignment = by_name(policy).place(task_graph(program), nodes_of(there), snapshot)
+    assignment = placed_by(policy, task_graph(program), nodes_of(there), snapshot)
     placed = placement_of(program.plan, assignment, there)
     return {(stage, task): slot for stage, row in enumerate(placed) for task, slot in enumerate(row)}

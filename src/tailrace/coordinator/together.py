@@ -17,12 +17,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tailrace.placement import by_name
 from tailrace.placement.model import Assignment, Node, TaskGraph
 from tailrace.placement.snapshot import Snapshot
 from tailrace.receiving.shared import shares
 
 from .graphs import assignment_of, slots_by_host, task_graph, task_id
+from .placing import placed_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -139,7 +139,7 @@ def moves_together(queries: Sequence[Running], policy: str = "auto") -> dict[str
     if not queries:
         return {}
     graph = TaskGraph.union(_named(query) for query in queries)
-    placed = by_name(policy).place(graph, _nodes(queries), _snapshot(queries))
+    placed = placed_by(policy, graph, _nodes(queries), _snapshot(queries))
     return {query.id: _wanted(query, placed) for query in queries}
 
 

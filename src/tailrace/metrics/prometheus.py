@@ -1,13 +1,11 @@
-"""A query's progress as Prometheus text, and the page on loopback that shows it. Off unless a port is set."""
+"""A query's progress as Prometheus text. Pure; ``page`` shows it."""
 
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 _QUANTILES = {"p50_ms": "0.5", "p90_ms": "0.9", "p99_ms": "0.99", "p999_ms": "0.999"}
 _TASK_GAUGES = {
@@ -20,7 +18,14 @@ _TASK_GAUGES = {
     "inbox": "tailrace_task_inbox_tuples",
     "outbox": "tailrace_task_outbox_tuples",
 }
-_COUNTERS = ("read", "completed", "replays", "duplicates", "skipped")
+_COUNTERS = {
+    "read": "read",
+    "completed": "completed",
+    "replays": "replays",
+    "duplicates": "duplicates",
+    "skipped": "skipped",
+    "deadLetters": "dead_letters",
+}
 
 
 def render(query: str, progress: dict[str, Any] | None) -> str:
@@ -29,9 +34,9 @@ def render(query: str, progress: dict[str, Any] | None) -> str:
 
 
 def _lines(query: str, progress: dict[str, Any]) -> Iterator[str]:
-    for name in _COUNTERS:
-        yield f"# TYPE tailrace_{name}_total counter"
-        yield f"tailrace_{name}_total{_labels(query=query)} {progress[name]}"
+    for name, metric in _COUNTERS.items():
+        yield f"# TYPE tailrace_{metric}_total counter"
+        yield f"tailrace_{metric}_total{_labels(query=query)} {progress[name]}"
     yield "# TYPE tailrace_pending gauge"
     yield f"tailrace_pending{_labels(query=query)} {progress['pending']}"
     yield "# TYPE tailrace_complete_latency_seconds gauge"
@@ -54,30 +59,3 @@ def _labels(**labels: object) -> str:
         name: str(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for name, value in labels.items()
     }
     return "{" + ",".join(f'{name}="{value}"' for name, value in escaped.items()) + "}"
-
-
-class MetricsPage:
-    """Serves ``/metrics`` on the loopback address until closed."""
-
-    def __init__(self, port: int, text: Callable[[], str]) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                found = self.path.partition("?")[0] == "/metrics"
-                body = text().encode() if found else b"metrics are at /metrics\n"
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-                """Keep requests out of the driver's output."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, name="tailrace-metrics", daemon=True).start()
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()

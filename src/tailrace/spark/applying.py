@@ -25,6 +25,7 @@ from .checks import slots_of
 from .datasource import register
 from .errors import NotApplicableError
 from .frames import check_frame, check_session_of, prepare
+from .interpreter import driver_interpreter
 from .outcome import output_schema
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def apply(
         whole = DataFrameSource(df, form, None, {})
         prepare(whole, df.sparkSession)
         run = functools.partial(fused.run_chain, ship(chained), form, schema.serialize().to_pybytes())
-        return whole.df.mapInArrow(run, write_ddl(schema))
+        with driver_interpreter(df.sparkSession.sparkContext):
+            return whole.df.mapInArrow(run, write_ddl(schema))
     return _through_workers(start, flow, (source, output), df, schema, workers, folder, options)
 
 

@@ -28,7 +28,13 @@ def context_of(spark: Any) -> SparkContext:
             f"A classic Spark session is needed, whose driver is this process; found {type(spark).__module__}.",
             "Run this program with spark-submit or with SparkSession.builder.master(...) instead of .remote(...).",
         )
-    return spark.sparkContext
+    context: SparkContext = spark.sparkContext
+    if context._jsc is None or context._jsc.sc().isStopped():  # noqa: SLF001 - PySpark has no other way to ask
+        raise errors.StoppedSessionError(
+            "A running Spark session is needed; the one given was stopped.",
+            "Start another with tailrace.spark_session() or SparkSession.builder.getOrCreate(), or give none.",
+        )
+    return context
 
 
 def check_session(context: SparkContext, workers: int, settings: Settings, beside: int = 0) -> None:

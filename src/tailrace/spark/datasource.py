@@ -14,6 +14,8 @@ from tailrace.connect.ddl import write_ddl
 from tailrace.connect.errors import SpoolError
 from tailrace.connect.spool import Spool, streams_of
 
+from .interpreter import driver_interpreter
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -126,4 +128,5 @@ class TableStream(DataSourceStreamReader):  # type: ignore[misc]
 
 def register(spark: Any) -> None:
     """Make ``format("tailrace")`` known to a session."""
-    spark.dataSource.register(TailraceSource)
+    with driver_interpreter(spark.sparkContext):
+        spark.dataSource.register(TailraceSource)

@@ -21,7 +21,9 @@ def host_worker(slot: int, rows: Iterable[int], payload: bytes) -> Iterator[tupl
         from tailrace.spark.whereabouts import find  # noqa: PLC0415
         from tailrace.worker.main import run_worker  # noqa: PLC0415
     except ImportError as error:
-        yield slot, f"{type(error).__name__}: {error}"
+        import sys  # noqa: PLC0415
+
+        yield slot, f"{sys.executable}: {type(error).__name__}: {error}"
         return
     boot = pickle.loads(payload)  # noqa: S301 - part of the closure that the driver shipped
     run_worker(boot, find(slot))

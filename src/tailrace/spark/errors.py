@@ -41,6 +41,16 @@ class NotOnExecutorsError(StartError):
     exit_code = 6
 
 
+class InterpreterError(NotOnExecutorsError):
+    """Executors run a Python that cannot host workers."""
+
+
+class StoppedSessionError(StartError):
+    """The session was stopped before the query started."""
+
+    exit_code = 6
+
+
 class HostingJobError(StartError):
     """The Spark job that hosts the workers failed."""
 

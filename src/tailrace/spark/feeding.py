@@ -23,6 +23,7 @@ from .batch_gate import BatchGate
 from .desk import Desk
 from .errors import FeedError
 from .ingest import LaneLink
+from .interpreter import driver_interpreter
 from .messages import Ticket
 from .push import RESULT_SCHEMA, push
 
@@ -142,7 +143,9 @@ class Feeds:
     def _feed(self, name: str, df: Any, batch: int) -> None:
         """Run one job that hands all rows of a DataFrame over; it ends when every row is done."""
         ticket = dataclasses.replace(self._tickets[name], batch=batch)
-        df.mapInArrow(functools.partial(push, ticket), RESULT_SCHEMA).collect()
+        with driver_interpreter(self._context):
+            pushed = df.mapInArrow(functools.partial(push, ticket), RESULT_SCHEMA)
+        pushed.collect()
         self._desk.batch_over(ticket.feed, batch)
 
     def _stream(self, query: Query, name: str, source: DataFrameSource) -> None:

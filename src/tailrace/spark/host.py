@@ -18,13 +18,18 @@ from pyspark import cloudpickle
 
 from . import entry
 from .checks import check_session, context_of, queue_bytes
-from .errors import HostingJobError, NotOnExecutorsError
+from .errors import HostingJobError
+from .interpreter import driver_interpreter, interpreter_error, why_no_worker
+from .interrupts import spare_workers
 
 if TYPE_CHECKING:
     from tailrace.config import Settings
     from tailrace.worker.main import Boot
 
 _REASON_CHARS_MAX = 600
+_WATCH_S = 0.5
+#: How long a cancelled job may take: Spark kills a Python that does not listen after two seconds.
+_CANCEL_S = 5.0
 #: Slots that running queries have taken, per application.
 _hosted: Counter[str] = Counter()
 
@@ -48,6 +53,7 @@ class SparkHost:
         self._failure: Exception | None = None
         self._stopping = False
         self._jobs: list[threading.Thread] = []
+        self._described = f"Spark {self._context.version}, {self._context.master}, {workers} tasks"
 
     def sized(self, settings: Settings) -> Settings:
         """Settle what is a share of an executor's memory."""
@@ -58,7 +64,9 @@ class SparkHost:
     def launch(self, boot: Boot) -> None:
         """Submit the job from a thread of its own."""
         cloudpickle.register_pickle_by_value(entry)
+        spare_workers(self._context, lambda: bool(_hosted.total()))
         self._submit(boot, list(range(self.workers)))
+        threading.Thread(target=self._watch_start, name="tailrace-job-watch", daemon=True).start()
 
     def add(self, boot: Boot, slots: list[int]) -> None:
         """Submit a further job for workers that join; refused where the application has no room for them."""
@@ -76,12 +84,15 @@ class SparkHost:
         context = self._context
         host_worker, payload = entry.host_worker, pickle.dumps(boot)
         try:
-            context.setJobGroup(self._group, f"tailrace query {boot.query}", interruptOnCancel=False)
+            # What Spark's pages show of the job.
+            context.setJobGroup(self._group, f"tailrace {boot.name} (query {boot.query})", interruptOnCancel=False)
             places = context.parallelize(slots, len(slots))
-            told = places.mapPartitionsWithIndex(lambda at, rows: host_worker(slots[at], rows, payload)).collect()
-            reasons = [why for _, why in told if why]
+            with driver_interpreter(context):
+                hosting = places.mapPartitionsWithIndex(lambda at, rows: host_worker(slots[at], rows, payload))
+                _ = hosting._jrdd  # noqa: SLF001 - here PySpark decides which Python runs it
+            reasons = [why for _, why in hosting.collect() if why]
             if reasons:
-                self._failure = _not_on_executors(reasons[0])
+                self._failure = interpreter_error(context, reasons[0])
             elif not self._stopping and 0 in slots:  # workers that joined may leave again, the first one never does
                 self._failure = HostingJobError("The Spark job that hosts the workers ended by itself.")
         except Exception as error:  # noqa: BLE001 - Py4J wraps whatever Spark throws
@@ -93,12 +104,26 @@ class SparkHost:
     def _named(self, error: Exception) -> Exception:
         text = str(error)
         if "No module named 'tailrace'" in text:
-            return _not_on_executors("No module named 'tailrace'")
+            return interpreter_error(self._context, "No module named 'tailrace'")
         return HostingJobError(
             f"The Spark job that hosts the workers failed: {text[:_REASON_CHARS_MAX]}",
             "Look at the executors' logs. A worker that dies often ends the job at spark.task.maxFailures (default 4); "
             "tailrace.spark_session() raises it.",
         )
+
+    def _watch_start(self) -> None:
+        """Look for tasks whose Python cannot be a worker: Spark would start them again and again, up to its limit."""
+        deadline_s, wait_s = time.monotonic() + self._settings.register_timeout_s, _WATCH_S
+        while not self._stopping and self._failure is None and time.monotonic() < deadline_s:
+            try:
+                reason = why_no_worker(self._context, self._group)
+            except Exception:  # noqa: BLE001 - it only makes a failure known sooner; the job itself says so in the end
+                return
+            if reason:
+                self._failure = interpreter_error(self._context, reason)
+                return
+            time.sleep(wait_s)
+            wait_s *= 1.5  # the longer nothing is found, the less there is to find
 
     def failure(self) -> Exception | None:
         """Why the job no longer hosts workers; a task that ended at once has said why."""
@@ -107,9 +132,9 @@ class SparkHost:
     def stop(self, timeout_s: float) -> None:
         """Wait for the tasks to end by themselves, then cancel the job."""
         self._stopping = True
-        if not self._join(timeout_s):
+        if not self._join(timeout_s) and self._context._jsc is not None:  # noqa: SLF001 - None once stopped
             self._context.cancelJobGroup(self._group)
-            self._join(timeout_s)
+            self._join(max(timeout_s, _CANCEL_S))
 
     def _join(self, timeout_s: float) -> bool:
         """Wait for all jobs; tells whether they have ended."""
@@ -119,12 +144,5 @@ class SparkHost:
         return not any(job.is_alive() for job in self._jobs)
 
     def describe(self) -> str:
-        """One line on the host."""
-        return f"Spark {self._context.version}, {self._context.master}, {self.workers} tasks"
-
-
-def _not_on_executors(reason: str) -> NotOnExecutorsError:
-    return NotOnExecutorsError(
-        f"Executors must be able to import tailrace; one said {reason!r}.",
-        "Ship the driver's environment to the executors; docs/deploy.md says how.",
-    )
+        """One line on the host; the session may be gone by now."""
+        return self._described

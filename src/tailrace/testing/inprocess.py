@@ -6,7 +6,6 @@ No socket, no thread, no process; the same seed gives the same interleaving. ``r
 
 from __future__ import annotations
 
-import logging
 import platform
 import random
 from collections import deque
@@ -16,8 +15,10 @@ from tailrace import protocol
 from tailrace.clock import FakeClock
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.brain import CoordinatorBrain
+from tailrace.coordinator.callbacks import callback_error
 from tailrace.coordinator.deployment import deal_partitions, program_of
 from tailrace.coordinator.explain import explain
+from tailrace.coordinator.incoming import log_lines
 from tailrace.version import __version__
 from tailrace.worker.board import Board
 
@@ -185,7 +186,7 @@ class InProcess:
     def result(self) -> Result:
         """What the query has given so far."""
         progress = [{"name": self._program.plan.name, **each} for each in self.brain.book.recent]
-        names = ("completed", "pending", "replays", "duplicates", "skipped")
+        names = ("completed", "pending", "replays", "duplicates", "skipped", "deadLetters")
         counters = {name: int(progress[-1][name]) for name in names} if progress else {}
         counters["read"] = sum(row.get("read", 0) for row in progress[-1]["stages"]) if progress else 0
         counters["restarts"] = self.brain.restarts
@@ -249,28 +250,27 @@ class InProcess:
             if number in self._slots:  # else its connection is gone, and what it said with it
                 self.brain.on_message(number, slot, protocol.decode_from_worker(line), now_ns)
         self.brain.tick(now_ns)
+        self._hand_to_sinks()  # before orders go out: that values are taken is one of them
         while self.brain.out:
             moved = True
             number, message = self.brain.out.popleft()
             if number in self._slots:
                 self._cells[number].orders.append(protocol.decode_from_coordinator(protocol.encode(message)))
-        self._hand_to_sinks()
         return moved
 
     def _hand_to_sinks(self) -> None:
-        while self.brain.logs:
-            line = self.brain.logs.popleft()
-            self.logs.append(line)
-            logging.getLogger(f"tailrace.operator.{line.operator}").log(
-                line.level, "[task %d] %s", line.task, line.text
-            )
+        lines, dropped = self.brain.logs.take()
+        self.logs += lines
+        log_lines(lines, dropped)
         while self.brain.received:
-            name, values = self.brain.received.popleft()
-            self._collected[name].extend(values.values if isinstance(values, Written) else values)
+            item = self.brain.received.popleft()
             try:
-                self._sinks[name].receive(values)
-            except Exception as error:  # noqa: BLE001 - a user's sink may raise anything
-                self.brain.fail(error)
+                values = item.loaded()
+                self._collected[item.operator].extend(values.values if isinstance(values, Written) else values)
+                self._sinks[item.operator].receive(values)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's sink may raise anything
+                self.brain.fail(callback_error(f"receive() of sink {item.operator!r}", error))
+            self.brain.taken({item.connection: item.serial})
 
     # -- time ----------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ _LENGTH = struct.Struct("<I")
 _READ_BYTES = 256 * 1024
 #: Bytes that may wait in a connection before it takes no further message.
 BACKLOG_BYTES_MAX = 1024 * 1024
-#: Connections of a listener that have not proved themselves; the next one is closed at once.
+#: Connections of a listener that have not proved themselves; for the next one the oldest of them is closed.
 UNPROVED_MAX = 256
 
 

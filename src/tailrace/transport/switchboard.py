@@ -60,7 +60,8 @@ class Switchboard:
         self._identity = Identity(DATA, slot, 0)
         self._selector = selectors.DefaultSelector()
         self._links: dict[int, _Link] = {}
-        self._incoming: set[StreamConnection] = set()
+        #: Connections of peers, oldest first.
+        self._incoming: dict[StreamConnection, None] = {}
         self.reconnected: list[int] = []
         self.control_ready = False
         self._selected_s = 0.0
@@ -131,7 +132,8 @@ class Switchboard:
             if isinstance(thing, socket.socket):
                 self._accept(thing)
             elif isinstance(thing, StreamConnection):
-                self._serve(thing, events, found)
+                if thing in self._incoming:  # else an older stranger, closed for a newer one
+                    self._serve(thing, events, found)
             elif isinstance(thing, _Link):
                 thing.progress(events)
             elif thing == _CONTROL:
@@ -165,11 +167,11 @@ class Switchboard:
     def _accept(self, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             sock, _ = server.accept()
-            if sum(not each.ready for each in self._incoming) >= UNPROVED_MAX:
-                sock.close()
-                return
+            strangers = [each for each in self._incoming if not each.ready]
+            if len(strangers) >= UNPROVED_MAX:
+                self._drop(strangers[0])  # the oldest has had the most time to prove itself
             connection = StreamConnection(sock, ServerHandshake(self._secret, DATA), self._settings.frame_bytes_max)
-            self._incoming.add(connection)
+            self._incoming[connection] = None
             self._selector.register(sock, selectors.EVENT_READ, connection)
 
     def _serve(self, connection: StreamConnection, events: int, found: list[bytes | memoryview]) -> None:
@@ -183,7 +185,7 @@ class Switchboard:
             self.watch(connection, connection, connection.wants_write)
 
     def _drop(self, connection: StreamConnection) -> None:
-        self._incoming.discard(connection)
+        self._incoming.pop(connection, None)
         self._selector.unregister(connection.sock)
         connection.close()
 

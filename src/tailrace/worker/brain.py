@@ -22,6 +22,7 @@ from tailrace.connect import lookup
 from tailrace.transport import codec, mail
 
 from .acks import Acknowledger
+from .availability import Availability
 from .blame import call_error, grouping_error, named_error
 from .build import Site
 from .delivery import Delivery
@@ -135,6 +136,8 @@ class WorkerBrain:
                 self._leave(slot)
             case protocol.Beat(marks=marks):
                 self._beat(marks)
+            case protocol.AskAvailable(serial=serial):
+                self._available.ask(serial)
             case protocol.Taken(serial=serial):
                 self._acks.taken(serial)
             case protocol.Weights(edge=edge, weights=weights):
@@ -181,6 +184,7 @@ class WorkerBrain:
         ways = Ways(floor, site, self._delivery, nearness)
         self._mover = self._delivery.mover = Mover(floor, site, self._acks, ways, self._tasks_changed)
         self._keys = self._delivery.keys = KeyMover(floor, site, self._acks, self._delivery, ways)
+        self._available = Availability(floor)
         self._telling = Telling(floor, self._delivery, self._keys, self.peers, self._of_worker)
         self._building = None
         for task in floor.tasks:
@@ -354,6 +358,7 @@ class WorkerBrain:
             return
         now_ns = self.clock.now_ns()
         self._late.look(now_ns)
+        self._available.look()
         self._telling.on_time(now_ns)
 
     @property

@@ -171,4 +171,9 @@ class Chain:
     @property
     def skipped(self) -> int:
         """Values that failed and were left out, over all operators."""
-        return sum(step.skipped for step in self.steps.values())
+        return sum(step.skipped - step.dead_letters for step in self.steps.values())
+
+    @property
+    def dead_letters(self) -> int:
+        """Values that all operators could not process and gave on as dead letters."""
+        return sum(step.dead_letters for step in self.steps.values())

@@ -30,7 +30,7 @@ class ControlLine:
         sock = socket.create_connection(address, timeout=_CONNECT_S)
         handshake = ClientHandshake(secret, Identity(CONTROL, slot, 0))
         self._connection = StreamConnection(sock, handshake, message_bytes_max)
-        self._waiting: list[bytes] = []
+        self._waiting: deque[bytes] = deque()
         self._heard_s = time.monotonic()
         self._backlog: deque[bytes] = deque()
         #: What is still to be sent.
@@ -62,7 +62,7 @@ class ControlLine:
         self.send(message)
         while not self._waiting:
             self._pump(_CONNECT_S)
-        answer = protocol.decode_from_coordinator(self._waiting.pop(0))
+        answer = protocol.decode_from_coordinator(self._waiting.popleft())
         if isinstance(answer, protocol.Welcome):
             return answer.attempt
         reason = answer.reason if isinstance(answer, protocol.Refused) else "an unexpected answer"
@@ -96,7 +96,7 @@ class ControlLine:
         if not self._waiting:
             return []
         self._heard_s = time.monotonic()
-        taken, self._waiting = self._waiting, []
+        taken, self._waiting = self._waiting, deque()
         return [_decoded(data) for data in taken]
 
     def excuse(self) -> None:

@@ -32,6 +32,7 @@ def pack(task: Task, now_ns: int) -> bytes:
     parcel: Parcel = {
         "steps": {name: _step_state(task, step) for name, step in task.chain.steps.items()},
         "skipped": {name: step.skipped for name, step in task.chain.steps.items()},
+        "dead_letters": {name: step.dead_letters for name, step in task.chain.steps.items()},
         "counters": {name: getattr(task, name) for name in _COUNTERS},
         "mode": task.mode,
         "closed": task.closed,
@@ -110,6 +111,7 @@ def unpack(task: Task, parcel: Parcel, now_ns: int) -> None:
     """Let a task that was built anew go on where the other one stopped."""
     for name, step in task.chain.steps.items():
         step.skipped = parcel["skipped"][name]
+        step.dead_letters = parcel["dead_letters"][name]
         state = parcel["steps"][name]
         if "states" in state:
             step.states = state["states"]  # type: ignore[attr-defined]

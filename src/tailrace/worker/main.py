@@ -49,6 +49,8 @@ class Boot:
     address: tuple[str, int]
     secret: bytes = field(repr=False)
     settings: Settings = field(repr=False)
+    #: The query's name, for whoever shows what hosts it.
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ def _work(
                 brain.close(loop.left_behind)
     except (LeaseLostError, FencedError):
         raise
-    except Exception as error:
-        # A mistake of ours would come again after a restart: end the query and say what it was.
+    except BaseException as error:  # SystemExit of a user's source, too
+        # A mistake would come again after a restart: end the query and say what it was.
         brain.fail(error)
         raise
     finally:

@@ -61,6 +61,8 @@ class Settling:
     def _read(self, task: Task, work: ReadWork) -> None:
         source, values = task.source, work.batch.values
         if source is None or not values:
+            if source is not None:
+                source.dry.add(work.partition)
             return
         source.read += len(values)
         now_ns = self._floor.clock.now_ns()

@@ -68,6 +68,7 @@ def _task(task: Task) -> dict[str, Any]:
         "cpu_ns": task.cpu_ns,
         "outbox": sum(len(box.values) for box in task.boxes),
         "skipped": task.chain.skipped,
+        "dead_letters": task.chain.dead_letters,
     }
     if task.inbox is not None:
         shown = task.inbox.tuples if task.group is None or task is task.group.mates[0] else 0  # a shared one, once

@@ -48,7 +48,9 @@ class Step:
     def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
         self.spec = spec
         self.ctx = ctx
+        #: Values that were left out, and of those the ones that went on as dead letters.
         self.skipped = 0
+        self.dead_letters = 0
         #: Whose code runs; shared by all steps of a chain.
         self.at = At(spec.name)
         self.consumers: dict[str, list[Callable[[list[Any], Sizes], None]]] = {}
@@ -106,6 +108,7 @@ class Step:
         if self.spec.on_error == "dead_letter":
             text = f"{type(error).__name__}: {error}"
             letter = DeadLetter(self.spec.name, self.ctx.task, value, text, user_stack(error))
+            self.dead_letters += 1
             self._dead.append((index, letter))
 
     def out(self, port: str, values: list[Any], sizes: Sizes) -> None:

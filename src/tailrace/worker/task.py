@@ -175,6 +175,8 @@ class SourceSide:
         self.record_bytes = 0
         #: When some partition may have something, as found when none had.
         self.ready_ns = 0
+        #: Partitions of which a read gave nothing since somebody asked.
+        self.dry: set[int] = set()
         self._turns = deque(readers.items())
 
     @property

@@ -16,6 +16,7 @@ from tailrace.coordinator.errors import (
     VersionMismatchError,
     WorkerLostError,
 )
+from tailrace.coordinator.incoming import log_lines
 from tailrace.routing.fixed import RouteError
 from tailrace.topology.plan import make_plan
 from tailrace.transport import codec
@@ -387,18 +388,59 @@ def test_a_workers_failure_ends_the_query_under_its_own_name(office, kind, error
     assert office.brain.error.message == "what happened"
 
 
-def test_values_that_the_driver_cannot_read_end_the_query(office):
+def test_values_are_taken_only_when_their_sink_has_them(office):
+    first, second, _ = office.running()
+    office.say(first, protocol.Collected("sink", 0, codec.dumps([1, 2]), 7))
+    assert office.names(first) == []
+    (item,) = office.brain.received
+    assert (item.operator, item.loaded(), item.serial) == ("sink", [1, 2], 7)
+    office.brain.taken({item.connection: item.serial})
+    office.tick()
+    assert office.taken(first) == [protocol.Taken(7)]
+    assert office.taken(second) == []
+
+
+def test_values_that_the_driver_cannot_read_are_named(office):
     first, *_ = office.running()
-    office.say(first, protocol.Collected("sink", 0, codec.dumps([1, 2])))
-    assert list(office.brain.received) == [("sink", [1, 2])]
     office.say(first, protocol.Collected("sink", 0, b"not a pickle"))
-    assert isinstance(office.brain.error, QueryError)
-    assert "'sink'" in office.brain.error.message
+    (item,) = office.brain.received
+    with pytest.raises(QueryError, match="'sink'"):
+        item.loaded()
 
 
-def test_logs_are_bounded(office):
+def test_logs_are_bounded_and_what_is_dropped_is_counted(office, caplog):
     first, *_ = office.running()
     for number in range(1500):
         office.say(first, protocol.LogLine(20, "op", 0, str(number)))
     assert len(office.brain.logs) == 1000
-    assert office.brain.logs[-1].text == "1499"
+    lines, dropped = office.brain.logs.take()
+    assert [line.text for line in lines] == [str(number) for number in range(500, 1500)]
+    assert dropped == 500
+    log_lines(lines[:2], dropped)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "500 log lines" in caplog.text
+    assert office.brain.logs.take() == ([], 0)
+
+
+def test_an_error_after_the_end_is_kept_unless_there_is_one(office):
+    office.running()
+    office.brain.stop_now()
+    late, later = QueryError("late"), QueryError("later")
+    office.brain.fail(late)
+    assert office.brain.error is None
+    office.brain.fail_even_late(late)
+    office.brain.fail_even_late(later)
+    assert office.brain.error is late
+
+
+def test_a_drain_that_takes_too_long_says_what_is_open(office):
+    first, *rest = office.running()
+    row = {"stage": 0, "task": 1, "mode": "inline", "pending": 1234, "in": 0, "out": 0}
+    office.say(first, protocol.TaskDone(0, 0))
+    office.brain.drain(office.now_ns)
+    keep_alive(office, [first, *rest], 60)
+    office.say(first, protocol.Report({**NOTHING, "tasks": [row]}, {}))
+    office.tick(1.0)
+    assert isinstance(office.brain.error, DrainTimeoutError)
+    assert "1,234 roots are not complete (1,234 of items[1])" in office.brain.error.message
+    assert "4 tasks are not done (items[1], discard[0], discard[1], discard[2])" in office.brain.error.message

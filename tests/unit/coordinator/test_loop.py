@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 
+import pytest
+
 from tailrace.clock import SystemClock
 from tailrace.coordinator import loop as loops
+from tailrace.coordinator.errors import CoordinatorError
 
 
 class Brain:
@@ -37,3 +40,30 @@ def test_what_is_asked_for_does_not_wait_for_the_next_tick(monkeypatch):
     loop.ask(lambda asked, _: setattr(asked, "state", "ended"))
     assert loop.ended.wait(60)
     loop.ask(lambda asked, _: None)  # nobody is there any more, and nobody minds
+
+
+class Failing(Brain):
+    """Raises when it is asked for what is due, always or once."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.times, self.error = times, None
+
+    def tick(self, now_ns):
+        if self.times:
+            self.times -= 1
+            raise SystemExit(9)
+
+    def fail_even_late(self, error):
+        self.error = self.error or error
+        self.state = "ended"
+
+
+@pytest.mark.parametrize("times", [1, 1_000_000])
+def test_whatever_escapes_ends_the_query_by_name_and_the_loop(times):
+    brain = Failing(times)
+    loop = loops.CoordinatorLoop(brain, SystemClock(), "127.0.0.1", b"secret" * 8, 1 << 20)
+    loop.start()
+    assert loop.ended.wait(60)
+    assert isinstance(brain.error, CoordinatorError)
+    assert "SystemExit: 9" in brain.error.message

@@ -233,3 +233,24 @@ def test_a_listener_outlives_many_strangers(listener, marker):
         assert isinstance(sock, socket.socket)
     assert listener.alive
     assert not marker.exists()
+
+
+def test_a_crowd_of_silent_strangers_keeps_no_peer_out(listener, monkeypatch):
+    """A bound for strangers; for one more the oldest of them is closed, so that a worker still gets in."""
+    monkeypatch.setattr("tailrace.coordinator.loop.UNPROVED_MAX", 8)
+    monkeypatch.setattr("tailrace.transport.switchboard.UNPROVED_MAX", 8)
+    monkeypatch.setattr("tailrace.transport.stream.TIME_LIMIT_S", 600.0)
+    crowd = [listener.connect() for _ in range(40)]
+    try:
+        sock, _ = admitted(listener)
+        sock.close()
+        for stranger in crowd[:32]:
+            wait_until_closed(stranger)
+        newest = crowd[-1]
+        newest.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            newest.recv(1)  # it still has its time
+    finally:
+        for each in crowd:
+            each.close()
+    assert listener.alive

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from .operators import ErrorPolicy
+    from .operators import Emit, ErrorPolicy
 
 
 class SourceOptions(TypedDict, total=False):
@@ -23,6 +23,12 @@ class KeyedOptions(SourceOptions, total=False):
     """Options of operators that always run inline; ``on_error`` is fail, skip or dead_letter."""
 
     on_error: ErrorPolicy
+
+
+class UpdateOptions(KeyedOptions, total=False):
+    """Options of count, reduce and aggregate; ``emit`` is update (with every value) or final (once, at the end)."""
+
+    emit: Emit
 
 
 class SinkOptions(KeyedOptions, total=False):

@@ -14,7 +14,6 @@ Its parts: ``delivery`` moves tuples, ``scheduling`` picks work, ``settling`` ta
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -343,7 +342,6 @@ class WorkerBrain:
         """Let go of what user code holds open, when the query ends without draining; what it still gives is dropped."""
         for task in self.tasks:
             if not task.closed:
-                with contextlib.suppress(Exception):  # it may have been half open
-                    task.chain.close()
+                task.chain.release()
             for reader in (task.source.readers if task.source is not None else {}).values():
                 reader.close()

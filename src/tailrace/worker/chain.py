@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from .keyed_steps import Aggregate, Count, KeyedProcess, Reduce
@@ -120,6 +121,16 @@ class Chain:
         for step in self.steps.values():
             collected += self._emit([(step, step.close())])
         return collected
+
+    def release(self) -> None:
+        """Close all operators of a query that does not come to its end; what they still give is dropped.
+
+        Given on, it would stand in a sink of this stage as if it were the result.
+        """
+        for step in self.steps.values():
+            step.consumers.clear()
+            with contextlib.suppress(Exception):  # it may have been half open
+                step.close()
 
     def _emit(self, given: list[tuple[Step, Sequence[Any]]]) -> Outputs:
         for step, values in given:

@@ -112,6 +112,13 @@ class Step:
             self._dead.clear()
             self.out(PORT_DEAD, letters, regroup(flags, sizes))
 
+    def out_dead_unrooted(self) -> None:
+        """Hand the dead letters of what came at the end on, in one bundle: they came of no value of a batch."""
+        if self._dead:
+            letters = [letter for _, letter in self._dead]
+            self._dead.clear()
+            self.out(PORT_DEAD, letters, [len(letters)])
+
     def out_lists(self, lists: list[Any], sizes: Sizes) -> None:
         """Emit a list per value."""
         count = len(lists)

@@ -37,6 +37,10 @@ class OutputError(ConnectError):
     """A sink cannot write a value or cannot write at all."""
 
 
+class OutputExistsError(OutputError):
+    """There are results of an earlier query where a sink is to write, and it was not said what to do with them."""
+
+
 class CollectLimitError(ConnectError):
     """More values were collected than the driver was meant to hold."""
 

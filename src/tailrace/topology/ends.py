@@ -109,6 +109,9 @@ class Sink(ABC):
     def close(self) -> None:  # noqa: B027 - optional
         """Make what was written durable and let go of resources; called once after the last write."""
 
+    def preflight(self) -> None:  # noqa: B027 - optional
+        """On the driver, before Spark starts, raise a named error if this cannot be written to; changes nothing."""
+
     def begin(self) -> None:  # noqa: B027 - optional
         """On the driver, forget what an earlier query left in this object; called when a query starts."""
 

@@ -17,6 +17,7 @@ import msgspec
 from ..errors import nearest
 from ..topology.ends import Sink
 from .errors import ConnectorOptionError, OutputError, OutputExistsError
+from .folders import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,13 +52,7 @@ class JsonLines(Sink):
 
     def preflight(self) -> None:
         """Refuse a folder that cannot be written, or that has results already unless it was said what to do then."""
-        there = next(path for path in (self.folder, *self.folder.parents) if path.exists())
-        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-            reason = "is no folder" if not there.is_dir() else "may not be written by this user"
-            raise OutputError(
-                f"json_lines is to write into {self.folder}, and {there} {reason}.",
-                "Choose a folder that can be made and written, here and on every node.",
-            )
+        check_writable(self.label, self.folder)
         if self.mode == "error" and (parts := [part for part in self._parts() if part.stat().st_size]):
             raise OutputExistsError(
                 f"{self.folder} has results of an earlier query: {len(parts)} files such as {parts[0].name}. A query "

@@ -255,7 +255,8 @@ class CoordinatorBrain:
                     errors.WorkerLostError(
                         f"Worker {slot} (executor {member.register.executor} on {member.peer.host}) was lost and "
                         f"did not come back within {settings.register_timeout_s:.0f} s.",
-                        "Look at the executor's log; spark.task.maxFailures may have been reached.",
+                        "Look at the executor's log; spark.task.maxFailures may have been reached, and on local[n] "
+                        "there are no restarts.",
                     )
                 )
         since_ns = self._draining_since_ns

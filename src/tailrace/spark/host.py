@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 
 from . import entry
-from .checks import check_session, context_of
+from .checks import check_session, context_of, restarts_hint
 from .errors import HostingJobError, NotOnExecutorsError
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ class SparkHost:
             return _not_on_executors("No module named 'tailrace'")
         return HostingJobError(
             f"The Spark job that hosts the workers failed: {text[:_REASON_CHARS_MAX]}",
-            "Look at the executors' logs. A worker that dies often ends the job at spark.task.maxFailures (default 4); "
-            "tailrace.spark_session() raises it.",
+            f"Look at the executors' logs. {restarts_hint(self._context)}",
         )
 
     def failure(self) -> Exception | None:

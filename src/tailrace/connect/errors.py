@@ -10,6 +10,11 @@ class ConnectError(TailraceError):
 
     exit_code = 4
 
+    @classmethod
+    def every(cls) -> list[type[ConnectError]]:
+        """List this error and all that derive from it: a worker's error is made anew on the driver by its name."""
+        return [cls, *(each for kind in cls.__subclasses__() for each in kind.every())]
+
 
 class ConnectorOptionError(ConnectError):
     """A source or sink was made with an argument it cannot work with."""

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
-from tailrace.connect.errors import MissingColumnError, NullValueError, WrongSchemaError
+from tailrace.connect import errors as connect_errors
 from tailrace.routing.fixed import RouteError
 from tailrace.transport import codec
 from tailrace.worker.errors import OperatorError
@@ -321,8 +321,6 @@ class CoordinatorBrain:
 
 def _rebuilt(failure: protocol.Failure) -> Exception:
     """Make a worker's error anew on the driver, under its own name where that is one of ours."""
-    named: tuple[type[TailraceError], ...] = (
-        OperatorError, RouteError, WrongSchemaError, MissingColumnError, NullValueError,
-    )  # fmt: skip
+    named: list[type[TailraceError]] = [OperatorError, RouteError, *connect_errors.ConnectError.every()]
     kinds = {each.__name__: each for each in named}
     return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

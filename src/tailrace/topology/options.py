@@ -12,17 +12,19 @@ if TYPE_CHECKING:
 
 
 class SourceOptions(TypedDict, total=False):
-    """Options of a source: its name, its number of tasks, whether a replay reads equal values again."""
+    """Options of a source: its name, its number of tasks, whether a replay reads equal values again.
+
+    ``on_error`` (fail, skip or dead_letter) is for single records that cannot be read.
+    """
 
     name: str | None
     tasks: int | None
     deterministic: bool
+    on_error: ErrorPolicy
 
 
 class KeyedOptions(SourceOptions, total=False):
-    """Options of operators that always run inline; ``on_error`` is fail, skip or dead_letter."""
-
-    on_error: ErrorPolicy
+    """Options of operators that always run inline."""
 
 
 class UpdateOptions(KeyedOptions, total=False):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tailrace.transport import codec
 
 from .build import build_task
-from .errors import operator_error
+from .errors import open_error
 from .handover import low_water, unpack
 from .move_plan import era_of
 
@@ -33,7 +33,7 @@ def rebuilt(data: bytes, move: Move, plan: MovePlan, floor: Floor, site: Site) -
         try:
             task.chain.open()
         except Exception as error:
-            raise operator_error(task.name, task.index, "open()", error) from error
+            raise open_error(task.name, task.index, error) from error
     unpack(task, parcel, floor.clock.now_ns())
     era = era_of(plan.epoch)
     for channel in task.inbox.channels.values() if task.inbox is not None else ():

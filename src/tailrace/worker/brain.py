@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.connect import lookup
-from tailrace.connect.errors import SchemaError
-from tailrace.routing.fixed import RouteError
+from tailrace.errors import TailraceError
 from tailrace.transport import codec, mail
 
 from .acks import Acknowledger
 from .build import Site
 from .delivery import Delivery
-from .errors import OperatorError, operator_error, user_stack
+from .errors import open_error, operator_error, reader_error, user_stack
 from .floor import Floor
 from .key_mover import LOOK_US, KeyMover
 from .late import LateRoots
@@ -35,6 +34,7 @@ from .nearness import Nearness
 from .scheduling import IDLE_US, Scheduler
 from .settling import Settling
 from .switching import Switching
+from .task import ReadWork
 from .telling import Telling
 from .uplink import open_uplink
 from .ways import Ways
@@ -175,7 +175,7 @@ class WorkerBrain:
             try:
                 task.chain.open()
             except Exception as error:  # noqa: BLE001 - a user's open() may raise anything
-                return self.fail(operator_error(task.name, task.index, "open()", error))
+                return self.fail(open_error(task.name, task.index, error))
             if (every_s := task.chain.tick_every_s) is not None:
                 task.next_tick_ns = self.clock.now_ns() + int(every_s * _NS_PER_S)
         self._tasks_changed()
@@ -263,8 +263,7 @@ class WorkerBrain:
             except Exception as error:  # noqa: BLE001 - a user's key or grouping function may raise anything
                 work.error = error
         if work.error is not None:
-            named = isinstance(work.error, OperatorError | RouteError | SchemaError)
-            self.fail(work.error if named else operator_error(task.name, task.index, work.batch.values[:1], work.error))
+            self.fail(_named(work, work.error))
             return
         if work.arrivals:
             self._delivery.finished(work.arrivals)
@@ -345,3 +344,13 @@ class WorkerBrain:
                 task.chain.release()
             for reader in (task.source.readers if task.source is not None else {}).values():
                 reader.close()
+
+
+def _named(work: Work, error: BaseException) -> BaseException:
+    """What ended a piece of work, as a named error; before it has read anything, that can only be the reader."""
+    if isinstance(error, TailraceError):
+        return error
+    task = work.task
+    if isinstance(work, ReadWork) and not work.batch.values:
+        return reader_error(task.stage.head.name, task.index, error)
+    return operator_error(task.name, task.index, work.batch.values[:1], error)

@@ -47,6 +47,25 @@ def user_stack(error: BaseException) -> str:
     return text[-TRACEBACK_CHARS_MAX:].rstrip()
 
 
+def open_error(operator: str, task: int, error: BaseException) -> TailraceError:
+    """Make the error that ends a query because something could not be opened; no error policy is for that."""
+    if isinstance(error, TailraceError):
+        return error
+    return OperatorError(
+        f"Operator {operator!r}, task {task}, failed in open(): {type(error).__name__}: {error}",
+        "Mend it: nothing can be skipped before the first tuple.\n" + user_stack(error),
+    )
+
+
+def reader_error(source: str, task: int, error: BaseException) -> TailraceError:
+    """Make the error that ends a query because a source's reader raised: it speaks of the input as a whole."""
+    return OperatorError(
+        f"Source {source!r}, task {task}, cannot read on: {type(error).__name__}: {error}",
+        "Mend the reader. For a single bad record it returns tr.Unreadable(raw, error) among the values, which the "
+        "source's on_error='skip' or 'dead_letter' then leaves out.\n" + user_stack(error),
+    )
+
+
 def operator_error(operator: str, task: int, value: Any, error: BaseException) -> TailraceError:
     """Make the error that ends a query because of a user's function; what is wrong with a row keeps its own name."""
     if isinstance(error, SchemaError):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from mypy_extensions import mypyc_attr
 
+from tailrace.errors import TailraceError
+from tailrace.topology.ends import Unreadable
 from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter
 
 from .errors import operator_error, user_stack
@@ -137,11 +139,27 @@ def regroup(per_value: list[int], sizes: Sizes) -> list[int]:
 
 
 class Pass(Step):
-    """The head of a source's stage: what was read goes on as it is."""
+    """The head of a source's stage: what was read goes on as it is, but for records that cannot be read."""
 
     def feed(self, values: list[Any], sizes: Sizes) -> None:
         """Give everything on."""
-        self.out(PORT_OUT, values, sizes)
+        if Unreadable not in set(map(type, values)):
+            self.out(PORT_OUT, values, sizes)
+            return
+        readable: list[Any] = []
+        for value in values:
+            if isinstance(value, Unreadable):
+                self.failed(len(readable), value.raw, value.error)
+                readable.append(FAILED)
+            else:
+                readable.append((value,))
+        self.out_lists(readable, sizes)
+
+    def failed(self, index: int, value: Any, error: Exception) -> None:
+        """Apply the error policy to one record; an error of the source's own says by itself what is wrong."""
+        if self.spec.on_error == "fail" and isinstance(error, TailraceError):
+            raise error
+        super().failed(index, value, error)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

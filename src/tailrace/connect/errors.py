@@ -58,6 +58,10 @@ class WrongSchemaError(SchemaError):
     """A schema cannot be read, or a value or column is of another type than it says."""
 
 
+class UnreadableTypeError(WrongSchemaError):
+    """A column is of a type that Spark has and for which there are no values outside of it."""
+
+
 class MissingColumnError(SchemaError):
     """A column that is needed is not there."""
 

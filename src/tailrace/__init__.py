@@ -15,7 +15,7 @@ from .errors import TailraceError
 from .spark.session import spark_session
 from .start import lookup, register, start
 from .topology import split
-from .topology.ends import Reader, Records, Sink, Source
+from .topology.ends import Reader, Records, Sink, Source, Unreadable
 from .topology.graph import Topology
 from .topology.groupings import direct
 from .topology.operators import DeadLetter, KeyedOperator, Operator, State, TaskContext
@@ -37,6 +37,7 @@ __all__ = [
     "TailraceError",
     "TaskContext",
     "Topology",
+    "Unreadable",
     "__version__",
     "direct",
     "lookup",

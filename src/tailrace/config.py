@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -266,6 +267,43 @@ def _check_choice(name: str, value: object) -> None:
     if value not in known:
         raise ConfigError(
             f"Setting {name} must be one of {', '.join(known)}; found {value!r}.", nearest(str(value), known)
+        )
+
+
+def policy_of(given: object) -> Policy:
+    """What a user passed as ``policy``; a mapping names the steps that are not left to the coordinator."""
+    if given is None or given == "auto":
+        return Policy.auto()
+    if isinstance(given, Policy):
+        return given
+    if isinstance(given, Mapping):
+        return from_mapping(Policy, dict.fromkeys(SWITCHED_STEPS, "auto") | dict(given))
+    raise ConfigError(
+        f"policy must be a tr.Policy, 'auto' or a mapping of steps to names; found {given!r}.",
+        "Write for example policy={'routing': 'even'} or tr.Policy(replay='off').",
+    )
+
+
+def settings_of(given: object) -> Settings:
+    """What a user passed as ``settings``; a mapping names those that differ from the defaults."""
+    if given is None:
+        return Settings()
+    if isinstance(given, Settings):
+        return given
+    if isinstance(given, Mapping):
+        return from_mapping(Settings, dict(given))
+    raise ConfigError(
+        f"settings must be tr.Settings or a mapping of names to values; found {given!r}.",
+        "Write for example settings={'max_pending': 1000}.",
+    )
+
+
+def check_workers(given: object) -> None:
+    """Refuse numbers of workers that are no whole number above 0; None is filled in later."""
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
+        raise ConfigError(
+            f"workers must be a whole number above 0; found {given!r}.",
+            "Give the number of task slots to take, or leave it out to have one per core.",
         )
 
 

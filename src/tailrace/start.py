@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .config import Policy, Settings
+from .config import check_workers, policy_of, settings_of
 from .connect.arrow import need_arrow
 from .connect.lookup import ROWS_MAX, make_lookup
 from .coordinator.query import Query
 from .metrics.page import check_port
 from .topology import graph
 from .topology.beside import ship_beside_script
+from .topology.validate import check_ends
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .config import Policy, Settings
     from .connect.lookup import Lookup
     from .spark.feeding import Feeds
     from .spark.host import SparkHost
@@ -74,6 +78,8 @@ def _feeds(spark: Any, flow: Topology, fed: list[Any], settings: Settings, host:
 
 
 def _apply(flow: Topology, df: Any, **how: Any) -> Any:
+    check_workers(how.get("workers"))
+    how |= {"policy": policy_of(how.get("policy")), "settings": settings_of(how.get("settings"))}
     need_arrow()
     from .spark.applying import apply  # noqa: PLC0415 - only with pyarrow and Spark
 
@@ -88,18 +94,21 @@ def start(
     spark: Any = None,
     *,
     workers: int | None = None,
-    policy: Policy | None = None,
-    settings: Settings | None = None,
+    policy: Policy | Mapping[str, str] | str | None = None,
+    settings: Settings | Mapping[str, Any] | None = None,
 ) -> Query:
     """Run a topology on Spark and return once all workers are open.
 
     Without a session the active one is used, or an embedded ``local-cluster`` is started and ended with the query.
     ``workers`` is how many of the application's task slots are taken, one per core if not given. Without a policy,
-    routing, inboxes and replays are chosen while the query runs (``Policy.auto()``).
+    routing, inboxes and replays are chosen while the query runs (``Policy.auto()``, or by its name ``"auto"``). A
+    mapping does in place of a policy or of settings; it names what is to differ.
     """
     ship_beside_script()
+    check_workers(workers)
+    policy, settings = policy_of(policy), settings_of(settings)
     flow.validate()
-    policy, settings = policy or Policy.auto(), settings or Settings()
+    check_ends(flow)
     from .spark.checks import context_of  # noqa: PLC0415
     from .spark.host import SparkHost  # noqa: PLC0415 - only here, so that drawing a topology needs no Spark
     from .spark.refreshing import Refresher, lookups_of  # noqa: PLC0415

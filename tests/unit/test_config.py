@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from tailrace.config import KNOWN_POLICIES, Policy, Settings, from_mapping
+from tailrace.config import KNOWN_POLICIES, Policy, Settings, check_workers, from_mapping, policy_of, settings_of
 from tailrace.errors import ConfigError
 
 
@@ -88,3 +88,34 @@ def test_the_waiting_at_the_ring_is_one_of_a_few():
         Settings(ring_waiting="spin")
     for name in ("futex", "spin_then_futex", "busy"):
         assert Settings(ring_waiting=name).ring_waiting == name
+
+
+def test_a_policy_may_be_named_or_be_a_mapping():
+    assert policy_of(None) == policy_of("auto") == Policy.auto()
+    assert policy_of({"routing": "even"}) == Policy.auto(routing="even")
+    assert policy_of(Policy(replay="off")) == Policy(replay="off")
+    for wrong in ("metis", 3, ["auto"]):
+        with pytest.raises(ConfigError, match=r"policy must be a tr\.Policy"):
+            policy_of(wrong)
+    with pytest.raises(ConfigError, match="no setting 'rooting'"):
+        policy_of({"rooting": "even"})
+
+
+def test_settings_may_be_a_mapping():
+    assert settings_of(None) == Settings()
+    assert settings_of({"max_pending": 10}) == Settings(max_pending=10)
+    with pytest.raises(ConfigError, match="settings must be"):
+        settings_of("max_pending=10")
+    with pytest.raises(ConfigError, match="max_pendin"):
+        settings_of({"max_pendin": 10})
+
+
+@pytest.mark.parametrize("workers", ["2", 0, -1, True, 2.0, [2]])
+def test_workers_are_a_whole_number(workers):
+    with pytest.raises(ConfigError, match="workers must be a whole number above 0"):
+        check_workers(workers)
+
+
+def test_workers_may_be_left_out():
+    check_workers(None)
+    check_workers(3)

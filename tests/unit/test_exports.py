@@ -28,6 +28,7 @@ PUBLIC = {
         "TailraceError",
         "TaskContext",
         "Topology",
+        "Unreadable",
         "__version__",
         "direct",
         "lookup",

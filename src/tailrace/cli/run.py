@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from tailrace.start import start
+from tailrace.topology.validate import check_ends
 
 from . import board
 from .errors import MasterError
@@ -44,6 +45,7 @@ def run(asked: Asked) -> int:
     policy, settings = policy_from(asked.policy), settings_from(asked.settings)
     flow = load_flow(asked.target)
     flow.validate()  # before Spark takes its seconds to start
+    check_ends(flow)
     _show_logs()
     from tailrace.spark.session import default_workers  # noqa: PLC0415 - after what can be refused without Spark
 

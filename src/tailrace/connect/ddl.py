@@ -9,7 +9,7 @@ import re
 
 import pyarrow as pa
 
-from .errors import WrongSchemaError
+from .errors import UnreadableTypeError, WrongSchemaError
 
 _BASE: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -29,6 +29,13 @@ _BASE: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+#: Types that Spark has and Arrow's Python has no values for, with the cast that gives one that has.
+_CASTS = {
+    "variant": "to_json(column), and json.loads in the topology",
+    "year-month interval": "extract(YEAR FROM column) * 12 + extract(MONTH FROM column)",
+    "calendar interval": "make_dt_interval(...) or a number of seconds",
 }
 _NAMES = {
     pa.string(): "string",
@@ -43,7 +50,10 @@ _NAMES = {
     pa.binary(): "binary",
     pa.large_binary(): "binary",
     pa.date32(): "date",
+    pa.duration("us"): "interval day to second",
+    pa.null(): "void",
 }
+_UNITS = frozenset({"day", "hour", "minute", "second", "year", "month"})
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_0-9]+|[<>(),:])")
 
 
@@ -120,6 +130,13 @@ class _Parser:
             return _BASE[name]
         if name in {"decimal", "dec", "numeric"}:
             return self._decimal()
+        if name in {"char", "varchar"}:
+            self._length()
+            return pa.string()
+        if name == "interval":
+            return self._interval()
+        if name == "variant":
+            raise no_values("variant")
         if name not in {"array", "map", "struct"}:
             raise self._error(repr(name))
         self._next("<")
@@ -134,6 +151,22 @@ class _Parser:
         self._next(">")
         return kind
 
+    def _length(self) -> None:
+        self._next("(")
+        self._next()
+        self._next(")")
+
+    def _interval(self) -> pa.DataType:
+        """Read the units of an interval: days to seconds are a duration, years and months have no length."""
+        units = []
+        while self._peek() in _UNITS or self._peek() == "to":
+            units.append(self._next().lower())
+        if not units:
+            raise no_values("calendar interval")
+        if {"year", "month"} & set(units):
+            raise no_values("year-month interval")
+        return pa.duration("us")
+
     def _decimal(self) -> pa.DataType:
         if self._peek() != "(":
             return pa.decimal128(10, 0)
@@ -144,6 +177,14 @@ class _Parser:
             scale = int(self._next())
         self._next(")")
         return pa.decimal128(precision, scale)
+
+
+def no_values(kind: str) -> UnreadableTypeError:
+    """Say which type cannot be read, and the cast that helps."""
+    return UnreadableTypeError(
+        f"Columns of Spark's type {kind} cannot be read by a topology: Arrow has no Python values for them.",
+        f"Cast the column first: {_CASTS[kind]}.",
+    )
 
 
 def write_ddl(schema: pa.Schema) -> str:

@@ -10,6 +10,11 @@ class ConnectError(TailraceError):
 
     exit_code = 4
 
+    @classmethod
+    def every(cls) -> list[type[ConnectError]]:
+        """List this error and all that derive from it: a worker's error is made anew on the driver by its name."""
+        return [cls, *(each for kind in cls.__subclasses__() for each in kind.every())]
+
 
 class ConnectorOptionError(ConnectError):
     """A source or sink was made with an argument it cannot work with."""
@@ -37,6 +42,10 @@ class OutputError(ConnectError):
     """A sink cannot write a value or cannot write at all."""
 
 
+class OutputExistsError(OutputError):
+    """There are results of an earlier query where a sink is to write, and it was not said what to do with them."""
+
+
 class CollectLimitError(ConnectError):
     """More values were collected than the driver was meant to hold."""
 
@@ -47,6 +56,10 @@ class SchemaError(ConnectError):
 
 class WrongSchemaError(SchemaError):
     """A schema cannot be read, or a value or column is of another type than it says."""
+
+
+class UnreadableTypeError(WrongSchemaError):
+    """A column is of a type that Spark has and for which there are no values outside of it."""
 
 
 class MissingColumnError(SchemaError):

@@ -1,19 +1,23 @@
 """Values as lines of JSON in a folder, one file per task, for results that other tools are to read.
 
 Every batch reaches the operating system before ``write`` returns, so a killed worker loses nothing it has acknowledged.
-A tuple that is replayed may be written twice.
+A tuple that is replayed may be written twice. A worker that restarts appends to its own files; what an earlier query
+left is looked at once, on the driver, before the query starts.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..errors import nearest
 from ..topology.ends import Sink
-from .errors import ConnectorOptionError, OutputError
+from .errors import ConnectorOptionError, OutputError, OutputExistsError
+from .folders import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from ..topology.operators import TaskContext
 
 TAIL_BYTES = 64 * 1024
+MODES = ("error", "overwrite", "append")
+#: The files that tasks write; nothing else in a folder is ever touched.
+_PART = re.compile(r"part-\d{5,}\.jsonl")
 
 
 class JsonLines(Sink):
@@ -28,15 +35,48 @@ class JsonLines(Sink):
 
     label = "json_lines"
 
-    def __init__(self, folder: str | os.PathLike[str], default: Callable[[Any], Any] | None) -> None:
+    def __init__(self, folder: str | os.PathLike[str], default: Callable[[Any], Any] | None, mode: str) -> None:
         if default is not None and not callable(default):
             raise ConnectorOptionError(
                 f"default must be a function for values that JSON lacks, found {default!r}.", "Use for example str."
             )
+        if mode not in MODES:
+            raise ConnectorOptionError(
+                f"mode must be one of {', '.join(MODES)}; found {mode!r}.", nearest(str(mode), MODES)
+            )
+        self.mode = mode
         self.folder = Path(folder).expanduser().absolute()
         self.default = default
         self._file: int | None = None
         self._encode: Callable[[list[Any]], bytes] | None = None
+
+    def preflight(self) -> None:
+        """Refuse a folder that cannot be written, or that has results already unless it was said what to do then."""
+        check_writable(self.label, self.folder)
+        if self.mode == "error" and (parts := [part for part in self._parts() if part.stat().st_size]):
+            raise OutputExistsError(
+                f"{self.folder} has results of an earlier query: {len(parts)} files such as {parts[0].name}. A query "
+                "that is started again reads its input from the beginning, so they would be there twice.",
+                'Choose another folder, or give json_lines mode="overwrite" to remove them first, or mode="append".',
+            )
+
+    def begin(self) -> None:
+        """Look at the folder again, and remove what is to be overwritten."""
+        self.preflight()
+        try:
+            for part in self._parts() if self.mode == "overwrite" else ():
+                part.unlink()
+        except OSError as error:
+            raise OutputError(
+                f"{error.filename} is to be overwritten and cannot be removed: {error.strerror}.",
+                "See to its permissions, or choose another folder.",
+            ) from None
+
+    def _parts(self) -> list[Path]:
+        """The files in the folder that queries have written."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(path for path in self.folder.iterdir() if _PART.fullmatch(path.name) and path.is_file())
 
     def open(self, ctx: TaskContext) -> None:
         """Open this task's file for appending; half a line left by a killed worker is removed, for it is replayed."""

@@ -10,11 +10,11 @@ import glob
 import os
 import re
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..topology.ends import NO_RECORDS, Reader, Records, Source
 from .errors import ConnectorOptionError, InputChangedError, NoInputError
-from .text import LineSplitter, check_encoding
+from .text import LineSplitter, check_encoding, check_errors
 
 if TYPE_CHECKING:
     from ..clock import Clock
@@ -33,8 +33,11 @@ class Lines(Source[str]):
 
     label = "lines"
 
-    def __init__(self, pattern: str | os.PathLike[str], *, follow: bool, encoding: str, splits: int | None) -> None:
+    def __init__(
+        self, pattern: str | os.PathLike[str], *, follow: bool, encoding: str, errors: str, splits: int | None
+    ) -> None:
         check_encoding(encoding)
+        check_errors(errors)
         if splits is not None and (isinstance(splits, bool) or splits not in range(1, SPLITS_MAX + 1)):
             raise ConnectorOptionError(
                 f"splits must be a whole number from 1 to {SPLITS_MAX:,}, found {splits!r}.",
@@ -44,6 +47,7 @@ class Lines(Source[str]):
         self.pattern = os.path.abspath(os.path.expanduser(os.fspath(pattern)))  # noqa: PTH100, PTH111 - may be a glob
         self.bounded = not follow
         self.encoding = encoding
+        self.errors = errors
         self.splits = splits
 
     def partitions(self) -> list[str]:
@@ -70,9 +74,9 @@ class Lines(Source[str]):
         match = _PART.fullmatch(partition)
         path, start, end = match.groups() if match else (partition, "0", "")
         follow = not self.bounded and not end
-        return _LinesReader(
-            path, max(int(start), offset), int(end) if end else None, self.encoding, clock if follow else None
-        )
+        first = max(int(start), offset)
+        splitter = LineSplitter(path, self.encoding, max(0, first - 1), self.errors)
+        return _LinesReader(path, first, int(end) if end else None, splitter, clock if follow else None)
 
 
 def _parts(path: str, splits: int | None) -> list[str]:
@@ -90,7 +94,7 @@ def _parts(path: str, splits: int | None) -> list[str]:
 class _LinesReader(Reader):
     """Reads the lines that start in a byte range. With a clock it waits at the end of the file for more."""
 
-    def __init__(self, path: str, start: int, end: int | None, encoding: str, follow: Clock | None) -> None:
+    def __init__(self, path: str, start: int, end: int | None, splitter: LineSplitter, follow: Clock | None) -> None:
         try:
             self._file = open(path, "rb", buffering=0)  # noqa: SIM115, PTH123 - closed by close()
         except OSError as error:
@@ -100,14 +104,13 @@ class _LinesReader(Reader):
             ) from None
         # A range begins behind the first line end at or after start - 1: at a line that starts exactly there too.
         self._skipping = start > 0
-        at = max(0, start - 1)
-        self._file.seek(at)
-        self._splitter = LineSplitter(path, encoding, at)
+        self._file.seek(splitter.base)
+        self._splitter = splitter
         self._path = path
         self._end = end
         self._follow = follow
         self._poll_at_ns = 0
-        self._lines: list[str] = []
+        self._lines: list[Any] = []
         self._offsets: list[int] = []
         self._next = 0
         self._done = False
@@ -123,7 +126,7 @@ class _LinesReader(Reader):
         self._next = last
         return Records(self._offsets[first:last], self._lines[first:last])
 
-    def _fill(self) -> tuple[list[str], list[int]]:
+    def _fill(self) -> tuple[list[Any], list[int]]:
         block = self._file.read(BLOCK_BYTES)
         if not block and self._follow is not None:
             return self._pause(self._follow)
@@ -147,7 +150,7 @@ class _LinesReader(Reader):
         self._splitter.skip(skipped)
         return block[skipped:]
 
-    def _pause(self, clock: Clock) -> tuple[list[str], list[int]]:
+    def _pause(self, clock: Clock) -> tuple[list[Any], list[int]]:
         size_bytes, read_bytes = os.fstat(self._file.fileno()).st_size, self._file.tell()
         if size_bytes < read_bytes:
             raise InputChangedError(

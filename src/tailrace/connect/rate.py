@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..clock import NS_PER_S
-from ..topology.ends import NO_RECORDS, OFFSET_MAX, Reader, Records, Source
+from ..topology.ends import NO_RECORDS, OFFSET_MAX, Reader, Records, Source, Unreadable
 from .errors import ConnectorOptionError
 
 if TYPE_CHECKING:
@@ -92,8 +92,19 @@ class Rate(Source[T]):
             return _Cycle(self.values)
         if self.make is not None:
             make = self.make
-            return lambda numbers: list(map(make, numbers))
+            return lambda numbers: _made(make, numbers)
         return list
+
+
+def _made(make: Callable[[int], Any], numbers: range) -> list[Any]:
+    """Call the user's function with each number; one that makes it fail stands for itself."""
+    made: list[Any] = []
+    for number in numbers:
+        try:
+            made.append(make(number))
+        except Exception as error:  # noqa: BLE001, PERF203 - a user's function may raise anything
+            made.append(Unreadable(number, error))
+    return made
 
 
 class _Cycle:

@@ -38,12 +38,16 @@ def collect(limit: int = 1_000_000) -> Collect[Any]:
     return Collect(limit)
 
 
-def json_lines(folder: str | os.PathLike[str], *, default: Callable[[Any], Any] | None = None) -> Sink:
-    """Append values to ``part-00000.jsonl`` and so on in a folder, a file per task, on the nodes where tasks run.
+def json_lines(
+    folder: str | os.PathLike[str], *, mode: str = "error", default: Callable[[Any], Any] | None = None
+) -> Sink:
+    """Write values to ``part-00000.jsonl`` and so on in a folder, a file per task, on the nodes where tasks run.
 
-    ``default`` turns values that JSON has no form for into some it has, for example ``str``.
+    ``mode`` says what is done with such files of an earlier query: ``"error"`` refuses to start, ``"overwrite"``
+    removes them, ``"append"`` adds to them. ``default`` turns values that JSON has no form for into some it has, for
+    example ``str``.
     """
-    return JsonLines(folder, default)
+    return JsonLines(folder, default, mode)
 
 
 def function(fn: Callable[[Any], object]) -> Sink:

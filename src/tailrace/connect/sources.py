@@ -22,14 +22,21 @@ T = TypeVar("T")
 
 
 def lines(
-    path: str | os.PathLike[str], *, follow: bool = False, encoding: str = "utf-8", splits: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    follow: bool = False,
+    encoding: str = "utf-8",
+    errors: str = "strict",
+    splits: int | None = None,
 ) -> Source[str]:
     """Read the lines of a file, or of all files that match a pattern (``*``, ``?``, ``[...]``, ``**``).
 
     With ``follow=True`` the files are watched for lines added to them and the source never ends; files that come later
     are not found. Files of more than 64 MiB are read in several partitions; ``splits`` sets how many per file.
+    ``errors`` is as in ``open``: bytes that are no text are an error (``strict``, see the source's ``on_error``),
+    become U+FFFD (``replace``) or are left out (``ignore``).
     """
-    return Lines(path, follow=follow, encoding=encoding, splits=splits)
+    return Lines(path, follow=follow, encoding=encoding, errors=errors, splits=splits)
 
 
 @overload
@@ -76,6 +83,6 @@ def dataframe(
     return DataFrameSource(df, form, checkpoint, trigger)
 
 
-def socket(host: str, port: int, *, encoding: str = "utf-8") -> Source[str]:
+def socket(host: str, port: int, *, encoding: str = "utf-8", errors: str = "strict") -> Source[str]:
     """Read lines from a TCP server until it closes. Not replayable: a worker's death loses what it had read."""
-    return TcpLines(host, port, encoding=encoding)
+    return TcpLines(host, port, encoding=encoding, errors=errors)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from ..topology.ends import Sink
 from .columns import ToColumns
 from .errors import ConnectorOptionError
+from .folders import check_writable
 from .ranges import Ranges, Written
 from .schemas import arrow_schema
 from .spool import Segment, Spool, range_from, segment_schema
@@ -105,6 +106,10 @@ class Table(Sink):
             self._segment.close()
 
     # -- at the driver -------------------------------------------------------------------------------------------
+
+    def preflight(self) -> None:
+        """Refuse a folder that cannot be written."""
+        check_writable(self.label, Path(self.folder))
 
     def begin(self) -> None:
         """Open the table's folder and read its log."""

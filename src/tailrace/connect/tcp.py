@@ -7,11 +7,11 @@ what the server sends then. Use a source that can be replayed where that matters
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..topology.ends import Reader, Records, Source
 from .errors import ConnectorOptionError, NoInputError
-from .text import LineSplitter, check_encoding
+from .text import LineSplitter, check_encoding, check_errors
 
 if TYPE_CHECKING:
     from ..clock import Clock
@@ -29,8 +29,9 @@ class TcpLines(Source[str]):
     movable = False
     bounded = False
 
-    def __init__(self, host: str, port: int, *, encoding: str) -> None:
+    def __init__(self, host: str, port: int, *, encoding: str, errors: str) -> None:
         check_encoding(encoding)
+        check_errors(errors)
         if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= PORT_MAX:
             raise ConnectorOptionError(
                 f"port must be a whole number from 1 to {PORT_MAX}, found {port!r}.",
@@ -39,6 +40,7 @@ class TcpLines(Source[str]):
         self.host = host
         self.port = port
         self.encoding = encoding
+        self.errors = errors
 
     def partitions(self) -> list[str]:
         """Name the one connection."""
@@ -54,7 +56,7 @@ class TcpLines(Source[str]):
                 "Start the server first; its address is looked up where the worker runs.",
             ) from None
         connection.setblocking(False)
-        return _TcpReader(connection, LineSplitter(partition, self.encoding, 0), offset, clock)
+        return _TcpReader(connection, LineSplitter(partition, self.encoding, 0, self.errors), offset, clock)
 
 
 class _TcpReader(Reader):
@@ -63,7 +65,7 @@ class _TcpReader(Reader):
         self._splitter = splitter
         self._clock = clock
         self._offset = offset
-        self._lines: list[str] = []
+        self._lines: list[Any] = []
         self._poll_at_ns = 0
         self._closed_by_peer = False
 

@@ -8,10 +8,25 @@ from __future__ import annotations
 import codecs
 from itertools import accumulate, repeat
 from operator import add
+from typing import Any
 
+from ..errors import nearest
+from ..topology.ends import Unreadable
 from .errors import ConnectorOptionError, InputEncodingError, LineTooLongError
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
+
+
+#: What is done with bytes that are no text, as ``open`` calls it.
+ERRORS = ("strict", "replace", "ignore")
+
+
+def check_errors(errors: str) -> None:
+    """Refuse what is no way of treating bytes that are no text."""
+    if errors not in ERRORS:
+        raise ConnectorOptionError(
+            f"errors must be one of {', '.join(ERRORS)}; found {errors!r}.", nearest(str(errors), ERRORS)
+        )
 
 
 def check_encoding(encoding: str) -> None:
@@ -32,9 +47,10 @@ def check_encoding(encoding: str) -> None:
 class LineSplitter:
     """Cuts consecutive blocks into lines; what comes after the last line end waits for the next block."""
 
-    def __init__(self, where: str, encoding: str, base: int) -> None:
+    def __init__(self, where: str, encoding: str, base: int, errors: str = "strict") -> None:
         self._where = where
         self._encoding = encoding
+        self._errors = errors
         self._tail = b""
         self.base = base  #: the offset of the first byte that is in no line yet
 
@@ -42,7 +58,7 @@ class LineSplitter:
         """Leave out the next bytes of the input; only between lines."""
         self.base += count
 
-    def feed(self, block: bytes) -> tuple[list[str], list[int]]:
+    def feed(self, block: bytes) -> tuple[list[Any], list[int]]:
         """Take a block in and return the lines that are complete now, with the offsets at which they start."""
         cut = block.rfind(b"\n")
         if cut < 0:
@@ -58,25 +74,34 @@ class LineSplitter:
         self._tail = block[cut + 1 :]
         return self._lines(chunk)
 
-    def finish(self) -> tuple[list[str], list[int]]:
+    def finish(self) -> tuple[list[Any], list[int]]:
         """Return the last line if the input does not end in a line end."""
         chunk, self._tail = self._tail, b""
         return self._lines(chunk) if chunk else ([], [])
 
-    def _lines(self, chunk: bytes) -> tuple[list[str], list[int]]:
+    def _lines(self, chunk: bytes) -> tuple[list[Any], list[int]]:
         raw = chunk.split(b"\n")
         offsets = list(map(add, accumulate(map(len, raw), initial=self.base), range(len(raw))))
-        lines: list[str] = []
+        lines: list[Any]
         try:
-            lines.extend(map(bytes.decode, raw, repeat(self._encoding)))
-        except UnicodeDecodeError as error:  # what came before it is in the list
-            at = offsets[len(lines)] + error.start
-            raise InputEncodingError(
-                f"{self._where} should be {self._encoding} text, and byte {at:,} is "
-                f"0x{error.object[error.start]:02x}: {error.reason}.",
-                "Give the right encoding=; encoding='latin-1' reads any bytes.",
-            ) from None
+            lines = list(map(bytes.decode, raw, repeat(self._encoding), repeat(self._errors)))
+        except UnicodeDecodeError:  # one by one, to tell which
+            lines = list(map(self._line, raw, offsets))
         self.base += len(chunk) + 1
         if b"\r" in chunk:
-            lines = [line.removesuffix("\r") for line in lines]
+            lines = [line.removesuffix("\r") if isinstance(line, str) else line for line in lines]
         return lines, offsets
+
+    def _line(self, raw: bytes, offset: int) -> str | Unreadable:
+        try:
+            return raw.decode(self._encoding, self._errors)
+        except UnicodeDecodeError as error:
+            return Unreadable(
+                raw,
+                InputEncodingError(
+                    f"{self._where} should be {self._encoding} text, and byte {offset + error.start:,} is "
+                    f"0x{raw[error.start]:02x}: {error.reason}.",
+                    "Give the right encoding= (encoding='latin-1' reads any bytes) or errors='replace', or the source "
+                    "on_error='skip' or 'dead_letter' to go on without such lines.",
+                ),
+            )

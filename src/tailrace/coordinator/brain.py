@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
-from tailrace.connect.errors import MissingColumnError, NullValueError, WrongSchemaError
+from tailrace.connect import errors as connect_errors
 from tailrace.routing.fixed import RouteError
 from tailrace.worker.errors import CloseError, OperatorError, ProtocolError
 
@@ -289,7 +289,8 @@ class CoordinatorBrain:
                     errors.WorkerLostError(
                         f"Worker {slot} (executor {member.register.executor} on {member.peer.host}) was lost and "
                         f"did not come back within {settings.register_timeout_s:.0f} s.{told_of(member)}",
-                        "Look at the executor's log; spark.task.maxFailures may have been reached.",
+                        "Look at the executor's log; spark.task.maxFailures may have been reached, and on local[n] "
+                        "there are no restarts.",
                     )
                 )
         since_ns = self._draining_since_ns
@@ -373,8 +374,8 @@ def not_understood(slot: int, what: str) -> ProtocolError:
 
 def _rebuilt(failure: protocol.Failure) -> Exception:
     """Make a worker's error anew on the driver, under its own name where that is one of ours."""
-    named: tuple[type[TailraceError], ...] = (
-        OperatorError, CloseError, ProtocolError, RouteError, WrongSchemaError, MissingColumnError, NullValueError,
-    )  # fmt: skip
+    named: list[type[TailraceError]] = [
+        OperatorError, CloseError, ProtocolError, RouteError, *connect_errors.ConnectError.every(),
+    ]  # fmt: skip
     kinds = {each.__name__: each for each in named}
     return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

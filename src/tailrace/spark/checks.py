@@ -138,6 +138,18 @@ def _too_few(workers: int, beside: int, slots: int, way_out: str) -> errors.Slot
             f"{workers} workers and {beside} more for tasks of DataFrames and workers of other queries need "
             f"{workers + beside} task slots at the same time"
         )
-    return errors.SlotsError(
-        f"{needed}; the application has {slots}.", f"{way_out}, or pass workers={max(1, slots - beside)}."
-    )
+    free = slots - beside
+    # Fewer workers are advised only where that would do.
+    fewer = f", or pass workers={free}." if 0 < free < workers else "; there is no slot left for a worker beside those."
+    return errors.SlotsError(f"{needed}; the application has {slots}.", way_out + fewer)
+
+
+def restarts_hint(context: SparkContext) -> str:
+    """How often Spark starts a worker again that died, and how to have more: local[n] does not ask maxFailures."""
+    if _in_one_jvm(context):
+        return (
+            f"On {context.master} Spark does not start a worker again that died, whatever spark.task.maxFailures says; "
+            "use local[n,1000], or leave the session out to have an embedded local-cluster."
+        )
+    often = "A worker that dies often ends the job at spark.task.maxFailures (default 4)"
+    return f"{often}; tailrace.spark_session() raises it."

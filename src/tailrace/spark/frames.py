@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace.connect.errors import ConnectorOptionError, MissingColumnError, WrongSchemaError
+from tailrace.connect.errors import ConnectorOptionError, MissingColumnError, UnreadableTypeError, WrongSchemaError
 from tailrace.connect.schemas import arrow_schema
 
 from .checks import context_of, slots_of
@@ -47,6 +47,7 @@ def prepare(source: DataFrameSource, spark: Any) -> None:
     """Check a source against its DataFrame, and settle how many lanes it has."""
     check_session_of(source.df, spark)
     source.lanes = max(2, min(LANES_MAX, 2 * slots_of(spark.sparkContext)))
+    check_readable(source.df.schema)
     names = source.df.columns
     if source.form == "value" and len(names) != 1:
         raise WrongSchemaError(
@@ -57,6 +58,17 @@ def prepare(source: DataFrameSource, spark: Any) -> None:
         wanted = arrow_schema(source.form)
         check_columns(source.form.__name__, wanted, arrow_schema(source.df.schema))
         source.df = source.df.select(*wanted.names)
+
+
+def check_readable(schema: Any) -> None:
+    """Refuse columns of types that have no values outside of Spark, before one of its tasks meets them."""
+    for field in schema.fields:
+        try:
+            arrow_schema(type(schema)([field]))
+        except UnreadableTypeError as error:  # noqa: PERF203 - a schema is short
+            raise UnreadableTypeError(f"Column {field.name!r}: {error.message}", error.hint) from None
+        except WrongSchemaError:  # a type that only schemas of users cannot name: Spark hands it over all the same
+            continue
 
 
 def check_columns(what: str, wanted: pa.Schema, found: pa.Schema) -> None:

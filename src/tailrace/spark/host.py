@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 
 from . import entry
-from .checks import check_session, context_of, queue_bytes
+from .checks import check_session, context_of, queue_bytes, restarts_hint
 from .errors import HostingJobError
 from .interpreter import driver_interpreter, interpreter_error, why_no_worker
 from .interrupts import spare_workers
@@ -107,8 +107,7 @@ class SparkHost:
             return interpreter_error(self._context, "No module named 'tailrace'")
         return HostingJobError(
             f"The Spark job that hosts the workers failed: {text[:_REASON_CHARS_MAX]}",
-            "Look at the executors' logs. A worker that dies often ends the job at spark.task.maxFailures (default 4); "
-            "tailrace.spark_session() raises it.",
+            f"Look at the executors' logs. {restarts_hint(self._context)}",
         )
 
     def _watch_start(self) -> None:

@@ -43,6 +43,10 @@ class Output(Sink):
     def __init__(self, schema: Any) -> None:
         self.schema = schema
 
+    def preflight(self) -> None:
+        """There is nowhere to write to yet."""
+        self.begin()
+
     def begin(self) -> None:
         """There is nowhere to write to yet."""
         raise PlaceholderError(

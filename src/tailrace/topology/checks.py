@@ -15,15 +15,17 @@ from .errors import ErrorPolicyError, GroupingError, NotCallableError, OptionErr
 from .operators import (
     BATCH_KINDS,
     CONCURRENCY_DEFAULT,
+    EMITS,
     ERROR_POLICIES,
     KEYED_VERBS,
     TASKS_MAX,
+    UPDATE_VERBS,
     Aggregate,
     KeyedOperator,
     Operator,
     OperatorSpec,
 )
-from .options import CallOptions, KeyedOptions, SinkOptions, SourceOptions
+from .options import CallOptions, KeyedOptions, SinkOptions, SourceOptions, UpdateOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,9 +39,9 @@ OPTIONS: dict[str, frozenset[str]] = {
     "flat_map": CallOptions.__optional_keys__,
     "map_batches": SinkOptions.__optional_keys__,
     "process": CallOptions.__optional_keys__,
-    "reduce": KeyedOptions.__optional_keys__,
-    "count": KeyedOptions.__optional_keys__,
-    "aggregate": KeyedOptions.__optional_keys__,
+    "reduce": UpdateOptions.__optional_keys__,
+    "count": UpdateOptions.__optional_keys__,
+    "aggregate": UpdateOptions.__optional_keys__,
     "keyed_process": SinkOptions.__optional_keys__,
     "branch": KeyedOptions.__optional_keys__,
     "sink": SinkOptions.__optional_keys__,
@@ -60,9 +62,20 @@ def check_spec(spec: OperatorSpec) -> None:
     check_task_count(spec.name, spec.tasks)
     check_error_policy(spec.name, spec.on_error)
     check_concurrency(spec.name, spec.concurrency)
+    check_emit(spec)
     _CHECKS.get(spec.verb, _check_plain)(spec)
     if spec.verb in KEYED_VERBS:
         check_key(spec.name, spec.key)
+
+
+def check_emit(spec: OperatorSpec) -> None:
+    """Refuse what is neither every update nor the last one, and operators that know no updates."""
+    if spec.emit not in EMITS or (spec.emit != "update" and spec.verb not in UPDATE_VERBS):
+        raise OptionError(
+            f"Operator {spec.name!r} ({spec.verb}) has emit={spec.emit!r}; count, reduce and aggregate take "
+            "'update' or 'final', the others always emit as values come.",
+            "emit='update' gives a key again with every value of it, emit='final' once when the stream has ended.",
+        )
 
 
 def check_concurrency(name: str, concurrency: object) -> None:

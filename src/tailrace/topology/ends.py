@@ -28,6 +28,18 @@ class Records(NamedTuple):
     due_ns: Sequence[int] | None = None
 
 
+class Unreadable:
+    """Stands among the values of ``Records`` for a record that is there but cannot be made sense of.
+
+    What becomes of it is up to the source's ``on_error``; ``error`` ends the query under ``fail``. What a reader raises
+    concerns the input as a whole and always ends the query.
+    """
+
+    def __init__(self, raw: Any, error: Exception) -> None:
+        self.raw = raw
+        self.error = error
+
+
 NO_RECORDS = Records((), [])
 
 
@@ -43,7 +55,10 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self, max_records: int) -> Records:
-        """Return what is there now, at most so many records; never wait longer than about a millisecond."""
+        """Return what is there now, at most so many records; never wait longer than about a millisecond.
+
+        A record that cannot be decoded is an ``Unreadable`` among the values; what is raised ends the query.
+        """
 
     @property
     @abstractmethod
@@ -108,6 +123,9 @@ class Sink(ABC):
 
     def close(self) -> None:  # noqa: B027 - optional
         """Make what was written durable and let go of resources; called once after the last write."""
+
+    def preflight(self) -> None:  # noqa: B027 - optional
+        """On the driver, before Spark starts, raise a named error if this cannot be written to; changes nothing."""
 
     def begin(self) -> None:  # noqa: B027 - optional
         """On the driver, forget what an earlier query left in this object; called when a query starts."""

@@ -35,6 +35,11 @@ Verb = Literal[
 ErrorPolicy = Literal["fail", "skip", "dead_letter"]
 ERROR_POLICIES: frozenset[str] = frozenset(get_args(ErrorPolicy))
 KEYED_VERBS: frozenset[str] = frozenset({"reduce", "count", "aggregate", "keyed_process"})
+#: Verbs that emit ``(key, value)``: what is known of a key, again with every value of it unless told otherwise.
+UPDATE_VERBS: frozenset[str] = frozenset({"reduce", "count", "aggregate"})
+#: ``update`` emits with every value that comes in, ``final`` once per key when the stream has ended.
+Emit = Literal["update", "final"]
+EMITS: frozenset[str] = frozenset(get_args(Emit))
 
 PORT_OUT = "out"
 PORT_REST = "rest"
@@ -162,6 +167,7 @@ class OperatorSpec:
     concurrency: int = CONCURRENCY_DEFAULT
     deterministic: bool = True
     ordered: bool = False
+    emit: Emit = "update"
 
     @property
     def ports(self) -> tuple[str, ...]:

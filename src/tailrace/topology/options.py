@@ -8,21 +8,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from .operators import ErrorPolicy
+    from .operators import Emit, ErrorPolicy
 
 
 class SourceOptions(TypedDict, total=False):
-    """Options of a source: its name, its number of tasks, whether a replay reads equal values again."""
+    """Options of a source: its name, its number of tasks, whether a replay reads equal values again.
+
+    ``on_error`` (fail, skip or dead_letter) is for single records that cannot be read.
+    """
 
     name: str | None
     tasks: int | None
     deterministic: bool
+    on_error: ErrorPolicy
 
 
 class KeyedOptions(SourceOptions, total=False):
-    """Options of operators that always run inline; ``on_error`` is fail, skip or dead_letter."""
+    """Options of operators that always run inline."""
 
-    on_error: ErrorPolicy
+
+class UpdateOptions(KeyedOptions, total=False):
+    """Options of count, reduce and aggregate; ``emit`` is update (with every value) or final (once, at the end)."""
+
+    emit: Emit
 
 
 class SinkOptions(KeyedOptions, total=False):

@@ -80,6 +80,7 @@ def _roots(topology: Topology, edges: list[EdgeSpec]) -> list[str]:
 def _operator_label(spec: OperatorSpec, counts: dict[str, int]) -> str:
     tasks = counts.get(spec.name, spec.tasks)
     extra = "" if spec.on_error == "fail" else f", on error {spec.on_error}"
+    extra += "" if spec.emit == "update" else f", emit {spec.emit}"
     return f"{spec.verb}, {tasks or '?'} {'task' if tasks == 1 else 'tasks'}{extra}"
 
 

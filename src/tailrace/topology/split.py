@@ -9,20 +9,23 @@ that a message lost or repeated does no harm. The price: results come every ``ev
 from __future__ import annotations
 
 import copy
+import functools
 import heapq
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import OptionError
 from .graph import Topology
 from .groupings import Grouping
-from .operators import PORT_OUT, EdgeSpec, KeyedOperator, Operator, OperatorSpec, State
+from .operators import PORT_OUT, Aggregate, EdgeSpec, Operator, OperatorSpec
+from .ranking import LargestKeys, keys_and_ranks
+from .streams import KeyedStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from .operators import Outputs, TaskContext
-    from .streams import Stream
+    from .streams import BaseStream, Stream
 
 __all__ = ["in_order", "parallel_fold", "top_k", "total", "with_partial_keys"]
 
@@ -101,11 +104,23 @@ def parallel_fold(
 
 
 def top_k(
-    stream: Stream[T], k: int, *, tasks: int, by: Callable[[T], Any] | None = None, name: str = "top_k"
+    stream: BaseStream[T],
+    k: int,
+    *,
+    tasks: int,
+    by: Callable[[T], Any] | None = None,
+    key: Callable[[T], Any] | None = None,
+    name: str = "top_k",
 ) -> Stream[list[T]]:
-    """The k largest values so far, largest first."""
-    if k < 1:
+    """The k largest values so far, largest first.
+
+    With ``key`` a later value of a key takes the place of the one before, so that a key is in the list once. What
+    ``count``, ``reduce`` and ``aggregate`` emit, and a stream that went through ``key_by``, have their key without it;
+    such pairs are ranked by their second part unless ``by`` says otherwise.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise OptionError(f"top_k needs a k of at least 1, found {k!r}.", "Say how many values to keep.")
+    key, by = keys_and_ranks(stream, key, by)
 
     def add(held: list[Any], value: Any) -> list[Any]:
         return heapq.nlargest(k, [*held, value], key=by)
@@ -113,7 +128,11 @@ def top_k(
     def merge(parts: Iterable[Any]) -> list[Any]:
         return heapq.nlargest(k, (value for part in parts for value in part), key=by)
 
-    return parallel_fold(stream, list, add, merge, tasks=tasks, name=name)
+    if key is None:
+        return parallel_fold(cast("Stream[T]", stream), list, add, merge, tasks=tasks, name=name)
+    keyed = stream if isinstance(stream, KeyedStream) and stream.key is key else stream.key_by(key)
+    parts = keyed.process(LargestKeys(k, key, by, TELL_EVERY_S), tasks=tasks, name=f"{name}_parts")
+    return parts.to_global().process(MergeFolds(merge), name=name)
 
 
 def total(stream: Stream[Any], *, tasks: int, name: str = "total") -> Stream[Any]:
@@ -140,13 +159,16 @@ def in_order(
 
 
 class PartialKeyFold(Operator):
-    """A keyed fold of which a key may have two: tells ``(key, task, held)`` for every key that has changed."""
+    """A keyed fold of which a key may have two: tells ``(key, task, held)`` for every key that has changed.
+
+    ``every_s`` of None tells only at the end.
+    """
 
     #: Edges into this may use two choices per key.
     two_choices = True
-    tick_every_s = TELL_EVERY_S
 
-    def __init__(self, key: Callable[[Any], Any], add: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, key: Callable[[Any], Any], add: Callable[[Any, Any], Any], every_s: float | None) -> None:
+        self.tick_every_s = every_s  # type: ignore[misc]
         self._key = key
         self._add = add
         self._held: dict[Any, Any] = {}
@@ -177,25 +199,19 @@ class PartialKeyFold(Operator):
         return self.tick(0.0)
 
 
-class MergeKeyFolds(KeyedOperator):
-    """Merges what the two tasks of a key hold; emits ``(key, merged)`` whenever one of them tells."""
+class Whole:
+    """What the tasks of a key hold, put together; a class, so that it can be shipped."""
 
     def __init__(self, merge: Callable[[Any, Any], Any]) -> None:
         self._merge = merge
 
-    def process(self, *args: Any, **kwargs: Any) -> Outputs:
-        """Take the word of one of the key's tasks."""
-        del kwargs
-        key, (_, task, held), state = args
-        return self._told(key, task, held, state)
+    def __call__(self, parts: dict[int, Any]) -> Any:
+        return functools.reduce(self._merge, parts.values())
 
-    def _told(self, key: Any, task: int, held: Any, state: State[Any]) -> Outputs:
-        parts = {**(state.get() or {}), task: held}
-        state.set(parts)
-        whole = None
-        for part in parts.values():
-            whole = part if whole is None else self._merge(whole, part)
-        return [(key, whole)]
+
+def _heard(parts: dict[int, Any], told: tuple[Any, int, Any]) -> dict[int, Any]:
+    _, task, held = told
+    return {**parts, task: held}
 
 
 def _count(held: int | None, _: Any) -> int:
@@ -247,5 +263,6 @@ def _splits(spec: OperatorSpec) -> bool:
 def _split(spec: OperatorSpec) -> tuple[OperatorSpec, OperatorSpec]:
     key = spec.key or _first
     add, merge = (_count, _add_counts) if spec.verb == "count" else (_Reduce(spec.fn), spec.fn)
-    parts = replace(spec, name=f"{spec.name}_parts", verb="process", fn=PartialKeyFold(key, add), key=None)
-    return parts, replace(spec, verb="keyed_process", fn=MergeKeyFolds(merge), key=_first)
+    fold = PartialKeyFold(key, add, TELL_EVERY_S if spec.emit == "update" else None)
+    parts = replace(spec, name=f"{spec.name}_parts", verb="process", fn=fold, key=None, emit="update")
+    return parts, replace(spec, verb="aggregate", fn=Aggregate(dict, _heard, Whole(merge)), key=_first)

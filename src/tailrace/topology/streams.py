@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .ends import Sink
     from .graph import Topology
     from .operators import Verb
-    from .options import CallOptions, KeyedOptions, SinkOptions
+    from .options import CallOptions, KeyedOptions, SinkOptions, UpdateOptions
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -220,7 +220,9 @@ class Stream(BaseStream[T]):
 class KeyedStream(BaseStream[T], Generic[K, T]):
     """A stream whose values of equal key meet in one task, so that it can keep state for each key.
 
-    The keyed verbs emit an updated ``(key, ...)`` for every value that comes in. ``map`` and its kin work as usual.
+    ``count``, ``reduce`` and ``aggregate`` emit an updated ``(key, ...)`` for every value that comes in; with
+    ``emit="final"`` they emit each key once, when the stream has ended or the query is stopped. ``map`` and its kin
+    work as usual.
     """
 
     def __init__(
@@ -229,28 +231,32 @@ class KeyedStream(BaseStream[T], Generic[K, T]):
         super().__init__(topology, origins, ordered=ordered)
         self.key = key
 
-    def count(self, **options: Unpack[KeyedOptions]) -> Stream[tuple[K, int]]:
+    def count(self, **options: Unpack[UpdateOptions]) -> Stream[tuple[K, int]]:
         """Count the values of each key; emits ``(key, n)``."""
         return self._add("count", None, options, self.key)
 
-    def reduce(self, fn: Callable[[T, T], T], **options: Unpack[KeyedOptions]) -> Stream[tuple[K, T]]:
+    def reduce(self, fn: Callable[[T, T], T], **options: Unpack[UpdateOptions]) -> Stream[tuple[K, T]]:
         """Combine the values of each key, the first one standing as it is; emits ``(key, combined)``."""
         return self._add("reduce", fn, options, self.key)
 
     @overload
     def aggregate(
-        self, init: Callable[[], A], add: Callable[[A, T], A], result: None = None, **options: Unpack[KeyedOptions]
+        self, init: Callable[[], A], add: Callable[[A, T], A], result: None = None, **options: Unpack[UpdateOptions]
     ) -> Stream[tuple[K, A]]: ...
     @overload
     def aggregate(
-        self, init: Callable[[], A], add: Callable[[A, T], A], result: Callable[[A], U], **options: Unpack[KeyedOptions]
+        self,
+        init: Callable[[], A],
+        add: Callable[[A, T], A],
+        result: Callable[[A], U],
+        **options: Unpack[UpdateOptions],
     ) -> Stream[tuple[K, U]]: ...
     def aggregate(
         self,
         init: Callable[[], A],
         add: Callable[[A, T], A],
         result: Callable[[A], Any] | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[UpdateOptions],
     ) -> Stream[Any]:
         """Fold the values of each key: ``acc = add(acc, value)`` from ``init()`` on; emits ``(key, result(acc))``."""
         return self._add("aggregate", Aggregate(init, add, result), options, self.key)

@@ -50,6 +50,18 @@ def validate(topology: Topology) -> None:
     ship(topology)
 
 
+def check_ends(topology: Topology) -> None:
+    """Look, on the driver and before Spark starts, whether sources find their input and sinks can write.
+
+    Unlike ``validate`` this touches files: it lists the partitions of every source and asks every sink.
+    """
+    for spec in topology.operators.values():
+        if spec.kind == "source":
+            spec.fn.partitions()
+        elif spec.kind == "sink" and hasattr(spec.fn, "preflight"):  # anything with a sink's methods is one
+            spec.fn.preflight()
+
+
 def _check_not_empty(topology: Topology) -> None:
     if not any(spec.kind == "source" for spec in topology.operators.values()):
         raise EmptyTopologyError(

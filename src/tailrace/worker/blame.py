@@ -45,9 +45,10 @@ def named_error(work: Work) -> TailraceError:
         return call_error(operator, task.index, "tick()" if isinstance(work, TickWork) else "close()", error)
     if isinstance(work, ReadWork) and not work.batch.values:
         return OperatorError(
-            f"Source {operator!r}, task {task.index}, failed to read its partition {work.partition}: "
+            f"Source {operator!r}, task {task.index}, cannot read on in its partition {work.partition}: "
             f"{type(error).__name__}: {error}",
-            f"Look at what it reads.\n{user_stack(error)}",
+            "Mend the reader. For a single bad record it returns tr.Unreadable(raw, error) among the values, which the "
+            f"source's on_error='skip' or 'dead_letter' then leaves out.\n{user_stack(error)}",
         )
     return operator_error(operator, task.index, work.batch.values[:1], error, hint="Mend the function.")
 

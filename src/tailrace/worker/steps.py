@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from mypy_extensions import mypyc_attr
 
+from tailrace.errors import TailraceError
+from tailrace.topology.ends import Unreadable
 from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter
 
 from .blame import step_error
@@ -126,6 +128,13 @@ class Step:
             self._dead.clear()
             self.out(PORT_DEAD, letters, regroup(flags, sizes))
 
+    def out_dead_unrooted(self) -> None:
+        """Hand the dead letters of what came at the end on, in one bundle: they came of no value of a batch."""
+        if self._dead:
+            letters = [letter for _, letter in self._dead]
+            self._dead.clear()
+            self.out(PORT_DEAD, letters, [len(letters)])
+
     def out_lists(self, lists: list[Any], sizes: Sizes) -> None:
         """Emit a list per value."""
         count = len(lists)
@@ -144,11 +153,27 @@ def regroup(per_value: list[int], sizes: Sizes) -> list[int]:
 
 
 class Pass(Step):
-    """The head of a source's stage: what was read goes on as it is."""
+    """The head of a source's stage: what was read goes on as it is, but for records that cannot be read."""
 
     def feed(self, values: list[Any], sizes: Sizes) -> None:
         """Give everything on."""
-        self.out(PORT_OUT, values, sizes)
+        if Unreadable not in set(map(type, values)):
+            self.out(PORT_OUT, values, sizes)
+            return
+        readable: list[Any] = []
+        for value in values:
+            if isinstance(value, Unreadable):
+                self.failed(len(readable), value.raw, value.error)
+                readable.append(FAILED)
+            else:
+                readable.append((value,))
+        self.out_lists(readable, sizes)
+
+    def failed(self, index: int, value: Any, error: Exception) -> None:
+        """Apply the error policy to one record; an error of the source's own says by itself what is wrong."""
+        if self.spec.on_error == "fail" and isinstance(error, TailraceError):
+            raise error
+        super().failed(index, value, error)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -170,9 +170,18 @@ def test_bytes_that_are_no_text_are_named_by_place(tmp_path):
     path.write_bytes(b"fine\nal\xffas\n")
     reader = sources.lines(path).open(str(path), 0, FakeClock())
     assert reader.read(10).values == ["fine"]
-    with pytest.raises(errors.InputEncodingError, match="byte 7 is 0xff"):
-        drain(reader)
+    found = []
+    while not found:
+        found = reader.read(10).values
+    (bad,) = found
+    assert bad.raw == b"al\xffas"
+    assert isinstance(bad.error, errors.InputEncodingError)
+    assert "byte 7 is 0xff" in bad.error.message
     reader.close()
+    for how, line in (("replace", "al\ufffdas"), ("ignore", "alas")):
+        assert [value for _, value in read_all(sources.lines(path, errors=how), str(path))] == ["fine", line]
+    with pytest.raises(errors.ConnectorOptionError, match="errors must be one of strict, replace, ignore"):
+        sources.lines(path, errors="skip")
     assert [value for _, value in read_all(sources.lines(path, encoding="latin-1"), str(path))] == ["fine", "alÿas"]
 
 

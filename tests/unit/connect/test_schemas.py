@@ -154,3 +154,30 @@ def test_objects_are_made_of_rows_and_a_null_where_none_may_be_is_named():
     assert Objects(Order)(batch) == [Order(1, "a", 0.5), Order(2, "b", 1.5)]
     with pytest.raises(NullValueError, match="Order says it is never None"):
         Objects(Order)(pa.RecordBatch.from_pydict({"id": [1], "text": [None], "weight": [1.0]}, schema=batch.schema))
+
+
+@pytest.mark.parametrize("units", ["day to second", "day", "hour to minute", "second"])
+def test_day_time_intervals_are_durations(units):
+    assert arrow_schema(f"took interval {units}, n int").field("took").type == pa.duration("us")
+
+
+def test_char_varchar_and_void_have_a_form():
+    found = arrow_schema("a char(3), b varchar(9) not null, c void, d array<varchar(2)>")
+    assert found.types == [pa.string(), pa.string(), pa.null(), pa.list_(pa.string())]
+    assert write_ddl(arrow_schema("took interval day to second, c void")) == ("`took` interval day to second, `c` void")
+
+
+@pytest.mark.parametrize(
+    ("kind", "cast"),
+    [
+        ("variant", "to_json"),
+        ("interval year to month", "MONTH FROM"),
+        ("interval", "seconds"),
+        ("interval month", "* 12"),
+    ],
+)
+def test_what_has_no_values_is_named_with_the_cast_to_use(kind, cast):
+    for ddl in (f"x {kind}", f"x array<{kind}>", f"x struct<y:{kind}>"):
+        with pytest.raises(WrongSchemaError, match="cannot be read by a topology") as caught:
+            arrow_schema(ddl)
+        assert cast in caught.value.hint

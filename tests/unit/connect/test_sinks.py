@@ -106,6 +106,60 @@ def test_json_lines_appends_and_removes_half_a_line(tmp_path, before, after):
     assert path.read_text() == after
 
 
+def parts_of(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_json_lines_refuses_what_an_earlier_query_left(tmp_path):
+    (tmp_path / "part-00003.jsonl").write_text("1\n")
+    sink = sinks.json_lines(tmp_path)
+    for look in (sink.preflight, sink.begin):
+        with pytest.raises(errors.OutputExistsError, match=r"1 files such as part-00003.jsonl"):
+            look()
+    assert parts_of(tmp_path) == {"part-00003.jsonl": "1\n"}
+
+
+def test_json_lines_minds_neither_empty_parts_nor_other_files(tmp_path):
+    (tmp_path / "part-00000.jsonl").touch()
+    (tmp_path / "notes.jsonl").write_text("mine\n")
+    sinks.json_lines(tmp_path).begin()
+    sinks.json_lines(tmp_path / "new" / "folder").begin()
+    assert parts_of(tmp_path) == {"part-00000.jsonl": "", "notes.jsonl": "mine\n"}
+
+
+def test_json_lines_overwrites_what_it_wrote_and_nothing_else(tmp_path):
+    run(sinks.json_lines(tmp_path), [1], task=0)
+    run(sinks.json_lines(tmp_path), [2], task=7)
+    (tmp_path / "part-00001.jsonl.gz").write_text("theirs")
+    (tmp_path / "part-x.jsonl").write_text("theirs")
+    (tmp_path / "part-00009.jsonl").mkdir()
+    sink = sinks.json_lines(tmp_path, mode="overwrite")
+    sink.preflight()
+    assert (tmp_path / "part-00007.jsonl").read_text() == "2\n"  # only looked at so far
+    sink.begin()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "part-00001.jsonl.gz",
+        "part-00009.jsonl",
+        "part-x.jsonl",
+    ]
+
+
+def test_json_lines_appends_where_it_is_told_to(tmp_path):
+    for number in (1, 2):
+        sink = sinks.json_lines(tmp_path, mode="append")
+        sink.begin()
+        run(sink, [number])
+    assert parts_of(tmp_path) == {"part-00000.jsonl": "1\n2\n"}
+    with pytest.raises(errors.ConnectorOptionError, match="mode must be one of error, overwrite, append"):
+        sinks.json_lines(tmp_path, mode="replace")
+
+
+def test_json_lines_finds_at_the_driver_that_it_cannot_write(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(errors.OutputError, match="is no folder"):
+        sinks.json_lines(tmp_path / "file" / "out").preflight()
+
+
 def test_json_lines_names_what_json_lacks(tmp_path):
     with pytest.raises(errors.OutputError, match=r"cannot be written as JSON.*complex"):
         run(sinks.json_lines(tmp_path), [1j])

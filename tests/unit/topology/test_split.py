@@ -50,7 +50,7 @@ def test_partial_keys_end_at_the_same_results(verb):
     counted.sink(testing.TestSink(), name="out", tasks=1)
     rewritten = with_partial_keys(flow)
     rewritten.validate()
-    assert [spec.verb for spec in rewritten.operators.values()] == ["source", "process", "keyed_process", "sink"]
+    assert [spec.verb for spec in rewritten.operators.values()] == ["source", "process", "aggregate", "sink"]
     expected = Counter(v % 7 for v in VALUES)
     if verb == "reduce":
         expected = {key: sum(v for v in VALUES if v % 7 == key) for key in range(7)}

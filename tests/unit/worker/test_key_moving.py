@@ -288,7 +288,7 @@ def test_a_move_that_cannot_be_made_in_time_is_undone_and_can_be_made_later(repl
     """Behind the keys 400 tuples take 8 s: roots stay open so long, and outboxes full."""
     source = TestSource(range(400), open_ended=True)
     flow = tr.Topology("late")
-    counted = flow.source(source).key_by(lambda value: value % 3).count(tasks=2, name="count")
+    counted = flow.source(source).key_by(lambda value: value % 6).count(tasks=2, name="count")
     counted.shuffle().map(rather_slowly, tasks=1, concurrency=1).sink(Kept("late keys"), tasks=1)
     settings = Settings(key_groups=GROUPS, key_move_wait_s=1.0, move_timeout_s=1.0, inbox_tuples=64)
     with InProcess(flow, workers=3, settings=settings, policy=Policy(replay=replay)) as query:
@@ -306,7 +306,7 @@ def test_a_move_that_cannot_be_made_in_time_is_undone_and_can_be_made_later(repl
         source.feed(range(100))
         source.end()
         query.finish()
-    totals = Counter(value % 3 for value in (*range(400), *range(100)))
+    totals = Counter(value % 6 for value in (*range(400), *range(100)))
     assert Counter(Kept.written["late keys"]) == Counter((key, n) for key in totals for n in range(1, totals[key] + 1))
 
 
@@ -321,7 +321,7 @@ def holds(key, value, state):
 def test_state_that_cannot_travel_stays_where_it_is():
     source = TestSource(range(20), open_ended=True)
     flow = tr.Topology("held")
-    flow.source(source).key_by(lambda value: value % 3).process(holds, tasks=2, name="holds").sink(Kept("held keys"))
+    flow.source(source).key_by(lambda value: value % 6).process(holds, tasks=2, name="holds").sink(Kept("held keys"))
     with InProcess(flow, workers=2, settings=FEW) as query:
         query.advance(0.1)
         held = stage_of(query, "holds")
@@ -333,7 +333,7 @@ def test_state_that_cannot_travel_stays_where_it_is():
             assert "lock" in plan.reason
         source.end()
         query.finish()
-    totals = Counter(value % 3 for _ in range(3) for value in range(20))
+    totals = Counter(value % 6 for _ in range(3) for value in range(20))
     assert Counter(Kept.written["held keys"]) == Counter((key, n) for key in totals for n in range(1, totals[key] + 1))
 
 

@@ -83,7 +83,7 @@ def test_any_tasks_move_at_any_time_and_the_result_is_the_same(seed):
     with InProcess(flow_of("moved", source), workers=3, settings=settings, seed=seed, policy=policy) as query:
         move_about(query, source, rng)
         told = query.brain.moves.told
-        assert query.brain.moves.moved >= 3
+        assert query.brain.moves.moved >= 2
         assert {plan.state for plan in told} <= {"done", "waiting", "moving", "switching"}
         assert query.result().counters["replays"] == 0
     check("moved")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -9,13 +10,14 @@ from tests.queries import PATIENT, completed, ended, ending, pids, resident_byte
 
 import tailrace as tr
 from tailrace import testing
+from tailrace.connect.sinks import Collect
 from tailrace.coordinator.query import Query
 from tailrace.topology.ends import Reader, Records, Sink, Source
 
 MIB = 1 << 20
 SETTINGS = tr.Settings(progress_s=0.1, queue_bytes=24 * MIB, **PATIENT)
 #: Queues of all tasks of a worker, each up to twice its bytes and a batch, and what a turn makes on top.
-GROWTH_BYTES_MAX = 140 * MIB
+GROWTH_MIB_MAX = 140
 #: Long enough for a queue without bound to grow past that many times over.
 WATCHED_S = 2.0
 
@@ -114,21 +116,59 @@ def many_outputs(sink):
     return flow
 
 
+def grown_most(watched):
+    """How much each process grows at most in a while, in MiB."""
+    before = {pid: resident_bytes(pid) for pid in watched}
+    most = dict.fromkeys(watched, 0)
+    until_s = time.monotonic() + WATCHED_S
+    while time.monotonic() < until_s:
+        for pid in watched:
+            most[pid] = max(most[pid], (resident_bytes(pid) - before[pid]) // MIB)
+        time.sleep(0.02)
+    return most
+
+
 @pytest.mark.parametrize("draw", [made_by_a_map, read_by_a_source, made_by_ticks, many_outputs])
 def test_a_slow_end_does_not_fill_the_memory(draw):
     sink = Slow()
     with ending(Query(draw(sink), testing.ProcessHost(2), tr.Policy(), SETTINGS).start()) as query:
-        workers = list(pids(query).values())
-        before = {pid: resident_bytes(pid) for pid in workers}
-        most = dict.fromkeys(workers, 0)
-        until_s = time.monotonic() + WATCHED_S
-        while time.monotonic() < until_s:
-            for pid in workers:
-                most[pid] = max(most[pid], resident_bytes(pid) - before[pid])
-            time.sleep(0.02)
+        most = grown_most(pids(query).values())
         until(lambda: completed(query) > 0, "a root is complete", query)
         assert query.lastProgress["replays"] == 0
-    assert all(grown < GROWTH_BYTES_MAX for grown in most.values()), {pid: grown >> 20 for pid, grown in most.items()}
+    assert max(most.values()) < GROWTH_MIB_MAX, most
+
+
+@pytest.mark.parametrize("chained", [True, False])
+def test_a_slow_receive_on_the_driver_holds_the_workers_back(chained):
+    class SlowlyReceived(Collect):
+        def receive(self, values):
+            time.sleep(0.05)
+            self.count = getattr(self, "count", 0) + len(values)
+
+    flow, out = tr.Topology("received"), SlowlyReceived(10**9)
+    numbers = flow.source(tr.sources.rate(float("inf")))
+    (numbers if chained else numbers.shuffle()).map(large).sink(out)
+    with ending(Query(flow, testing.ProcessHost(2), tr.Policy(), SETTINGS).start()) as query:
+        most = grown_most([os.getpid(), *pids(query).values()])
+        until(lambda: getattr(out, "count", 0) > 10, "the sink gets on", query)
+        assert query.lastProgress["replays"] == 0
+    assert max(most.values()) < GROWTH_MIB_MAX, most
+
+
+def test_a_flood_of_log_lines_is_held_back_and_what_is_dropped_is_told(caplog):
+    def talkative(value):
+        for _ in range(100):
+            print("x" * 1000)  # noqa: T201 - what is tested
+        return value
+
+    flow = tr.Topology("talk")
+    flow.source(tr.sources.rate(float("inf"))).shuffle().map(talkative, tasks=2, name="talkative").sink(
+        tr.sinks.discard()
+    )
+    with ending(Query(flow, testing.ProcessHost(2), tr.Policy(), SETTINGS).start()) as query, caplog.at_level("INFO"):
+        most = grown_most([os.getpid(), *pids(query).values()])
+        until(lambda: "dropped" in caplog.text, "it is told how many lines were dropped", query)
+    assert max(most.values()) < GROWTH_MIB_MAX, most
 
 
 @pytest.mark.parametrize("policy", [tr.Policy(), tr.Policy.auto(), tr.Policy(inbox="shared")])

@@ -26,7 +26,7 @@ _COUNTERS = (
 )  # fmt: skip
 #: What a query shows of all its stages together, besides what it has read.
 _HAPPENED = ("replays", "duplicates", "skipped", "deadLetters")
-_GAUGES = ("inbox", "outbox", "pending")
+_GAUGES = ("inbox", "outbox", "outbox_bytes", "pending", "pending_bytes")
 _PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 
 Row = dict[str, Any]
@@ -142,13 +142,14 @@ class ProgressBook:
             "inbox": total("inbox"),
             "inboxMost": total("inbox_most"),
             "outbox": total("outbox"),
+            "outboxBytes": total("outbox_bytes"),
             "skipped": total("skipped"),
             "deadLetters": total("dead_letters"),
             "duplicates": total("duplicates"),
         }
         if (stage, "read") in sums:
             row |= {name: total(name) for name in ("read", "completed", "pending", "replays")}
-            row["readPerSecond"] = rate("read")
+            row |= {"pendingBytes": total("pending_bytes"), "readPerSecond": rate("read")}
         return row
 
     def _task_counters(self) -> dict[Any, int]:
@@ -182,6 +183,7 @@ class ProgressBook:
                     "waiting_us": round(grown["waited_ns"] / tuples / 1000, 3),
                     "inbox": row.get("inbox", 0),
                     "outbox": row.get("outbox", 0),
+                    "outboxBytes": row.get("outbox_bytes", 0),
                 }
                 if "uplink" in row:
                     shown |= {"uplink": row["uplink"], "uplinkMost": row["uplink_most"]}

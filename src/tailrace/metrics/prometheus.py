@@ -17,6 +17,7 @@ _TASK_GAUGES = {
     "waiting_us": "tailrace_task_waiting_microseconds",
     "inbox": "tailrace_task_inbox_tuples",
     "outbox": "tailrace_task_outbox_tuples",
+    "outboxBytes": "tailrace_task_outbox_bytes",
 }
 _COUNTERS = {
     "read": "read",
@@ -25,6 +26,7 @@ _COUNTERS = {
     "duplicates": "duplicates",
     "skipped": "skipped",
     "deadLetters": "dead_letters",
+    "lostState": "lost_state_tasks",
 }
 
 
@@ -39,6 +41,8 @@ def _lines(query: str, progress: dict[str, Any]) -> Iterator[str]:
         yield f"tailrace_{metric}_total{_labels(query=query)} {progress[name]}"
     yield "# TYPE tailrace_pending gauge"
     yield f"tailrace_pending{_labels(query=query)} {progress['pending']}"
+    yield "# TYPE tailrace_stuck_calls gauge"
+    yield f"tailrace_stuck_calls{_labels(query=query)} {len(progress['stuck'])}"
     yield "# TYPE tailrace_complete_latency_seconds gauge"
     for name, quantile in _QUANTILES.items():
         seconds = progress["latency"][name] / 1000

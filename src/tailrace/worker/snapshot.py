@@ -67,6 +67,7 @@ def _task(task: Task) -> dict[str, Any]:
         "busy_ns": task.busy_ns,
         "cpu_ns": task.cpu_ns,
         "outbox": sum(len(box.values) for box in task.boxes),
+        "outbox_bytes": sum(box.bytes for box in task.boxes),
         "skipped": task.chain.skipped,
         "dead_letters": task.chain.dead_letters,
     }
@@ -82,6 +83,7 @@ def _task(task: Task) -> dict[str, Any]:
         row |= {
             "read": source.read,
             "pending": len(source.ledger),
+            "pending_bytes": source.ledger.bytes,
             "completed": source.ledger.completed,
             "replays": source.ledger.replays,
             "complete": source.latencies.as_dict(),

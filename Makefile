@@ -5,7 +5,7 @@ BENCH  ?= wordcount
 BIN   := .venv/bin
 STAMP := .venv/.tailrace-set-up
 # What an installation is made from: a change of any of these repeats it.
-MADE_FROM := pyproject.toml setup.py native/compiled.txt $(wildcard native/*.c native/*.h) $(shell grep -v '^\#' native/compiled.txt)
+MADE_FROM := pyproject.toml bench/pyproject.toml setup.py native/compiled.txt $(wildcard native/*.c native/*.h) $(shell grep -v '^\#' native/compiled.txt)
 
 # A stamp written for another folder belongs to a copied tree, whose environment still points at the original.
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
@@ -42,15 +42,15 @@ lint: $(STAMP) ## ruff, mypy --strict and the import rules
 bench: java $(STAMP) ## one benchmark against its baselines: make bench BENCH=wordcount
 	$(BIN)/tailrace bench $(BENCH) --quick
 
-bench-check: java $(STAMP) ## a few quick benches: has a ratio fallen by over 20 % against benchmarks/baseline?
+bench-check: java $(STAMP) ## a few quick benches: has a ratio fallen by over 20 % against bench/baseline?
 	$(BIN)/tailrace bench-check
 
 stress: $(STAMP) ## the ring under full load, sanitizers, 1,000 kills and an exhaustive search; about 10 minutes
 	$(BIN)/python -m tests.stress.ring_stress
 
 clean: ## remove all that make built, .venv included
-	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .venv build dist src/*.egg-info bench/build bench/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src bench tests -name __pycache__ -prune -exec rm -rf {} +
 	find src -name '*.so' -delete
 
 $(STAMP): $(MADE_FROM)

@@ -2,7 +2,8 @@
 
     python examples/lever_wordcount.py
 
-Takes one to two minutes. Linux only: the slow host is made by stopping and continuing its processes.
+Takes one to two minutes and needs tailrace-bench, whose small cluster it uses. Linux only: the slow host is made by
+stopping and continuing its processes.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import tailrace as tr
 from tailrace import lever
-from tailrace.lever.bench.cluster import HOSTS, standalone
-from tailrace.lever.bench.slow import Slowdown
-from tailrace.lever.bench.workloads import Load, wordcount
+from tailrace_bench.lever.cluster import HOSTS, standalone
+from tailrace_bench.lever.slow import Slowdown
+from tailrace_bench.lever.workloads import Load, wordcount
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+BENCH = "bench/src/tailrace_bench"
 LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
 
 
 def lint(project: Path) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(project / "src"), os.environ.get("PYTHONPATH", "")])
+    sources = [str(project / "src"), str(project / "bench" / "src")]
+    path = os.pathsep.join([*sources, os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, "-c", LINT],
         cwd=project,
@@ -29,7 +31,7 @@ def lint(project: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def project(tmp_path):
-    """Lay out the rules over a package that so far keeps them."""
+    """Lay out the rules over two packages that so far keep them."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     package = tmp_path / "src" / "tailrace"
     for module in ("", "topology/", "placement/", "transport/", "worker/", "spark/", "cli/"):
@@ -37,16 +39,20 @@ def project(tmp_path):
         (package / module / "__init__.py").touch()
     for module in ("errors.py", "version.py"):
         (package / module).touch()
+    for module in ("", "peers/", "tails/", "papers/"):
+        (tmp_path / BENCH / module).mkdir(parents=True, exist_ok=True)
+        (tmp_path / BENCH / module / "__init__.py").touch()
     return tmp_path
 
 
-def test_the_package_keeps_the_rules():
+def test_the_packages_keep_the_rules():
     result = lint(ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_a_small_tree_keeps_the_rules(project):
     (project / "src/tailrace/cli/__init__.py").write_text("import tailrace.spark\n")
+    (project / BENCH / "papers/__init__.py").write_text("import tailrace.cli\nimport tailrace_bench.tails\n")
     result = lint(project)
     assert result.returncode == 0, result.stdout + result.stderr
 
@@ -73,3 +79,17 @@ def test_every_forbidden_import_and_every_unlisted_room_is_found(project):
         room = module.removesuffix("/__init__.py").removesuffix(".py")
         assert f"tailrace.{room} is not allowed to import tailrace.{forbidden}" in found
     assert "not listed as layers: - tailrace.attic" in found
+
+
+def test_the_runtime_may_not_import_a_bench_nor_a_peer_the_runtime(project):
+    (project / "src/tailrace/cli/__init__.py").write_text("import tailrace_bench\n")
+    (project / BENCH / "peers/__init__.py").write_text("import tailrace.topology\n")
+    (project / BENCH / "tails/__init__.py").write_text("import tailrace_bench.papers\n")
+    (project / BENCH / "attic.py").touch()
+    result = lint(project)
+    assert result.returncode != 0
+    found = " ".join(result.stdout.split())
+    assert "tailrace is not allowed to import tailrace_bench" in found
+    assert "tailrace_bench.peers is not allowed to import tailrace" in found
+    assert "tailrace_bench.tails is not allowed to import tailrace_bench.papers" in found
+    assert "not listed as layers: - tailrace_bench.attic" in found

@@ -1,19 +1,22 @@
-"""Simulator and runtime run the same policy classes: none is defined twice, and both import it from its own room."""
+"""Simulator, benches and runtime run the same policy classes: none is defined twice, each is imported from its room."""
 
 from __future__ import annotations
 
 import ast
+import os
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import tailrace
+import tailrace_bench
 
 PACKAGE = Path(tailrace.__file__).parent
 #: Where policies live. Lever's plans and the choice among techniques decide as well.
 POLICIES = ("placement", "routing", "sending", "receiving", "acking", "lever/plans", "coordinator/auto.py")
 SIMULATOR = ("simulate",)
+BENCHES = (Path(tailrace_bench.__file__).parent,)
 RUNTIME = ("worker", "coordinator", "spark", "lever", "testing", "start.py")
 #: Policies that the simulator and the runtime are both known to run; one that leaves either of them fails the test.
 SHARED = {
@@ -36,7 +39,7 @@ def tree(file):
 
 def classes(places):
     return {
-        (node.name, file.relative_to(PACKAGE).as_posix())
+        (node.name, os.path.relpath(file, PACKAGE))
         for file in files(places)
         for node in ast.walk(tree(file))
         if isinstance(node, ast.ClassDef)
@@ -73,7 +76,7 @@ def imported(places, seen=frozenset()):
 def test_no_policy_class_is_defined_a_second_time():
     own = {(name, file) for name, file in classes(POLICIES) if decides(name, file)}
     by_name = dict(own)
-    everywhere = classes((*SIMULATOR, *RUNTIME))
+    everywhere = classes((*SIMULATOR, *BENCHES, *RUNTIME))
     copies = {(name, file, by_name[name]) for name, file in everywhere - own if name in by_name and decides(name, file)}
     assert not copies
 
@@ -83,14 +86,13 @@ def test_both_import_the_policies_from_their_rooms(places):
     assert imported(places) >= SHARED
 
 
-def test_a_copy_would_be_found(monkeypatch, tmp_path):
-    """The search itself: a tree in which the simulator has its own router."""
-    for room, text in (
-        ("routing", "class Best:\n    def choose(self): ...\n"),
-        ("simulate", "class Best:\n    def choose(self): ...\n"),
-    ):
-        (tmp_path / room).mkdir()
-        (tmp_path / room / "best.py").write_text(text)
-    monkeypatch.setattr(f"{__name__}.PACKAGE", tmp_path)
+@pytest.mark.parametrize("room", ["simulate", "bench/src"])
+def test_a_copy_would_be_found(monkeypatch, tmp_path, room):
+    """The search itself: a tree in which the simulator, or a bench, has its own router."""
+    for place in ("src/routing", f"src/{room}" if room == "simulate" else room):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "best.py").write_text("class Best:\n    def choose(self): ...\n")
+    monkeypatch.setattr(f"{__name__}.PACKAGE", tmp_path / "src")
+    monkeypatch.setattr(f"{__name__}.BENCHES", (tmp_path / "bench/src",))
     with pytest.raises(AssertionError, match="Best"):
         test_no_policy_class_is_defined_a_second_time()

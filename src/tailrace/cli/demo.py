@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.live import Live
 
-from tailrace.bench.inside import latency_so_far, since
 from tailrace.config import Policy, Settings
+from tailrace.coordinator.latency import latency_so_far, since
 from tailrace.coordinator.progress import percentiles
 from tailrace.metrics.histogram import Histogram
 from tailrace.start import start

@@ -1,4 +1,4 @@
-"""What can be wrong with the file given to ``tailrace run``, with the options, or with the run itself."""
+"""What can be wrong with the file given to ``tailrace run``, with the options, the run itself or the installation."""
 
 from __future__ import annotations
 
@@ -52,5 +52,11 @@ class DemoError(TailraceError):
 
 class DoctorError(TailraceError):
     """Something that Tailrace cannot do without is missing here."""
+
+    exit_code = 6
+
+
+class CommandMissingError(TailraceError):
+    """The command is in a distribution that is not installed, such as ``tailrace-bench``."""
 
     exit_code = 6

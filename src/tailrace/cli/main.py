@@ -15,6 +15,8 @@ import typer
 from tailrace.errors import TailraceError
 from tailrace.version import __version__
 
+from . import extensions
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -106,35 +108,11 @@ def place(ctx: typer.Context) -> None:
 
 
 @app.command(context_settings=_HANDED_OVER)
-def bench(ctx: typer.Context) -> None:
-    """Measure Tailrace beside its baselines."""
-    from tailrace.bench.cli import bench as measure  # noqa: PLC0415
-
-    _hand_over("bench", measure, ctx.args)
-
-
-@app.command(context_settings=_HANDED_OVER)
 def simulate(ctx: typer.Context) -> None:
     """Try policies in scenarios on a virtual clock."""
     from tailrace.simulate.cli import simulate as run_scenario  # noqa: PLC0415
 
     _hand_over("simulate", run_scenario, ctx.args)
-
-
-@app.command(context_settings=_HANDED_OVER)
-def papers(ctx: typer.Context) -> None:
-    """Run what the papers claim, and write a page with verdicts for each."""
-    from tailrace.papers.cli import papers as run_claims  # noqa: PLC0415
-
-    _hand_over("papers", run_claims, ctx.args)
-
-
-@app.command("bench-check", context_settings=_HANDED_OVER)
-def bench_check(ctx: typer.Context) -> None:
-    """Compare the ratios of a few quick benches with those of an earlier commit."""
-    from tailrace.papers.watch import bench_check as compare  # noqa: PLC0415
-
-    _hand_over("bench-check", compare, ctx.args)
 
 
 @app.command(context_settings=_HANDED_OVER)
@@ -145,6 +123,18 @@ def lever(ctx: typer.Context) -> None:
     mounted = _plain_typer()
     mounted.add_typer(lever_app, name="lever")
     mounted(args=["lever", *ctx.args], prog_name="tailrace")
+
+
+def _mount(name: str, summary: str) -> None:
+    """Add a command of the second distribution, installed or not."""
+
+    @app.command(name, help=summary, context_settings=_HANDED_OVER)
+    def brought(ctx: typer.Context) -> None:
+        _hand_over(name, extensions.load(name), ctx.args)
+
+
+for _name, _summary in extensions.summaries().items():
+    _mount(_name, _summary)
 
 
 def _hand_over(name: str, command: Callable[..., None], args: list[str]) -> None:

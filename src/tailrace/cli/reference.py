@@ -1,7 +1,7 @@
 """Writes the tables of docs/settings.md and docs/exit-codes.md from the sources: ``python -m tailrace.cli.reference``.
 
-Settings come from ``config.py`` with their ``#:`` comments, exit codes from the classes of errors. A test holds that
-the pages say the same as the sources.
+Settings come from ``config.py`` with their ``#:`` comments, exit codes from the classes of errors of both
+distributions, which have to be installed. A test holds that the pages say the same as the sources.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tailrace.errors import TailraceError
 
 from .main import EXIT_UNEXPECTED
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGES = ("tailrace", "tailrace_bench")
 DOCS = Path(__file__).parents[3] / "docs"
 COMMAND = "python -m tailrace.cli.reference"
 END = "<!-- end of table -->"
@@ -92,15 +92,17 @@ def exit_table() -> str:
 
 
 def _errors() -> set[type[TailraceError]]:
-    for path in PACKAGE.rglob("*.py"):
-        if _ERROR.search(path.read_text(encoding="utf-8")):
-            importlib.import_module(".".join(("tailrace", *path.relative_to(PACKAGE).with_suffix("").parts)))
+    for package in PACKAGES:
+        folder = Path(importlib.import_module(package).__path__[0])
+        for path in folder.rglob("*.py"):
+            if _ERROR.search(path.read_text(encoding="utf-8")):
+                importlib.import_module(".".join((package, *path.relative_to(folder).with_suffix("").parts)))
     found: set[type[TailraceError]] = set()
     waiting = [TailraceError]
     while waiting:
         error = waiting.pop()
         waiting += error.__subclasses__()
-        if error.__module__.startswith("tailrace"):
+        if error.__module__.partition(".")[0] in PACKAGES:
             found.add(error)
     return found
 

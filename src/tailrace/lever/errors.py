@@ -42,9 +42,3 @@ class PlotError(LeverError):
     """A plot was asked for that cannot be drawn or written here."""
 
     exit_code = 46
-
-
-class BenchError(LeverError):
-    """The benchmark's own cluster or one of its drivers did not come up or died."""
-
-    exit_code = 45

@@ -29,7 +29,7 @@ def commit() -> str | None:
     here = str(Path(__file__).parent)
     try:
         head = _git(here, "rev-parse", "--short=12", "HEAD")
-        changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", here + "/..")
+        changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", here + "/..", ":/bench/src")
     except (OSError, subprocess.SubprocessError):
         return None
     return head + ("+" if changed else "")

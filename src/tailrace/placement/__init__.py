@@ -7,7 +7,7 @@ traffic                operator rates and groupings -> traffic between tasks
 policy, registry       the interface and the names; then one file per policy:
 round_robin, stromax, turbostream, metis, auto
 accounting             what an assignment costs: cut, balance, traffic by kind of link
-cli, bench             ``tailrace place`` and ``tailrace bench placement``
+cli                    ``tailrace place``
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Channel:
 
     __slots__ = (
         "at_end", "consumed", "credit_step", "ended", "ending", "era", "id", "paused", "prompt", "received", "reported",
-        "serial", "slot", "stale", "window",
+        "slot", "stale", "window",
     )  # fmt: skip
 
     def __init__(self, channel: int, slot: int, window: int, *, at_end: bool = False, prompt: bool = False) -> None:
@@ -44,7 +44,6 @@ class Channel:
         self.received = 0
         self.consumed = 0
         self.reported = 0
-        self.serial = 0
         #: Whether its end waits in a shared queue, behind tuples that come first.
         self.ending = False
 

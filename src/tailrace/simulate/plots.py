@@ -1,4 +1,4 @@
-"""Draws a report's panels into one figure. Needs matplotlib, which the extra ``tailrace[bench]`` brings."""
+"""Draws a report's panels into one figure. Needs matplotlib, which the extra ``tailrace[plots]`` brings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def draw_panels(panels: Sequence[Panel], file: Path, below: str) -> None:
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise PlotsMissingError(
-            "Plots need matplotlib, which is not installed.", "pip install 'tailrace[bench]', or leave --plot out."
+            "Plots need matplotlib, which is not installed.", "pip install 'tailrace[plots]', or leave --plot out."
         ) from error
     columns = min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)

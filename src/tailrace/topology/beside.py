@@ -15,7 +15,7 @@ import cloudpickle
 
 _INSTALLED = {"site-packages", "dist-packages"}
 #: Where executors must have the same anyway, wherever it lies.
-_NEVER = {"tailrace", "pyspark", "py4j", "cloudpickle"}
+_NEVER = {"tailrace", "tailrace_bench", "pyspark", "py4j", "cloudpickle"}
 
 
 def ship_beside(folder: Path) -> None:

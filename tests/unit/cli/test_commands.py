@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import typer
 
-from tailrace.bench.catalogue import NAMES
-from tailrace.bench.cli import bench
 from tailrace.cli.main import app
 from tailrace.lever.cli import app as lever_app
-from tailrace.papers.cli import papers
-from tailrace.papers.watch import bench_check
 from tailrace.placement.cli import place
 from tailrace.simulate.cli import simulate
 from tailrace.simulate.scenarios.catalogue import SCENARIOS
+from tailrace_bench.cli import bench
+from tailrace_bench.papers.cli import papers
+from tailrace_bench.papers.watch import bench_check
+from tailrace_bench.registry import NAMES
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

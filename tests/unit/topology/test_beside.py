@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +53,11 @@ def test_functions_of_modules_beside_a_script_run_where_the_modules_are_not(scri
     shipped = str(tmp_path / "shipped")
     ran(sys.executable, str(script), shipped)
     assert ran(sys.executable, "-I", "-c", f"import pickle; print(pickle.load(open({shipped!r}, 'rb'))(3))") == "22\n"
+
+
+def test_a_script_at_the_top_of_the_source_tree_ships_neither_of_the_packages():
+    script = (
+        "import pathlib, sys, cloudpickle, tailrace, tailrace_bench.rows; from tailrace.topology import beside\n"
+        "beside.ship_beside(pathlib.Path(sys.argv[1])); print(sorted(cloudpickle.list_registry_pickle_by_value()))"
+    )
+    assert ran(sys.executable, "-c", script, str(Path(__file__).parents[3])) == "[]\n"

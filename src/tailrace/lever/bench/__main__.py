@@ -1,8 +1,0 @@
-"""``python -m tailrace.lever.bench``."""
-
-from __future__ import annotations
-
-from .main import main
-
-if __name__ == "__main__":
-    main()

@@ -103,12 +103,11 @@ def test_a_message_that_comes_with_the_proof_is_not_lost(secret):
 
 
 def test_closing_ends_the_thread_and_frees_the_port(secret):
-    before = threading.active_count()
-    reception = Reception("127.0.0.1", secret, BYTES_MAX, "test-reception")
+    reception = Reception("127.0.0.1", secret, BYTES_MAX, "test-closing")
     reception.start(lambda line: None)
     with socket.create_connection(reception.address, timeout=WAIT_S) as stranger:
         reception.close()
         assert cut_off(stranger)
-    until(lambda: threading.active_count() == before)
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("test-closing")])
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(reception.address, timeout=WAIT_S)

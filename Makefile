@@ -10,7 +10,7 @@ RUN := .venv/.tailrace-run
 DEV := .venv/.tailrace-dev
 # What an installation is made from: a change of any of these repeats it.
 MADE_FROM := pyproject.toml setup.py native/compiled.txt $(wildcard native/*.c native/*.h) $(shell grep -v '^\#' native/compiled.txt)
-PYTEST := $(BIN)/python -m pytest tests --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder --durations=10
+PYTEST := $(BIN)/python -m pytest tests --numprocesses $(TEST_PROCESSES) --dist loadscope --no-loadscope-reorder --durations=10
 
 # A stamp written for another folder belongs to a copied tree, whose environment still points at the original.
 ifneq ($(shell cat $(RUN) 2>/dev/null),$(CURDIR))

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.lanes import pytest_collection_modifyitems, spark_home  # noqa: F401 - a hook
+from tests.lanes import pytest_collection_modifyitems, pytest_xdist_make_scheduler, spark_home  # noqa: F401 - hooks
 
 from tailrace.transport import reaping
 

@@ -1,7 +1,7 @@
 """How tests are dealt to the processes of a parallel run, and what each of those has of its own.
 
 Tests on Spark go by folder, so that those of a folder share a session; all others go by file. ``tests/conftest.py``
-takes the hook from here. A run in one process keeps the order in which tests were collected.
+takes the hooks from here. A run in one process keeps the order in which tests were collected.
 """
 
 from __future__ import annotations
@@ -13,28 +13,41 @@ from pathlib import Path
 
 import pytest
 
+#: Every test of these is on Spark.
+ON_SPARK = ("tests/cluster", "tests/lever")
 #: Slow folders begin first, so that small files fill up what is left of the time.
-SLOW = ("tests/cluster", "tests/lever", "tests/operators", "tests/chaos", "tests/faults")
+SLOW = (*ON_SPARK, "tests/operators on Spark", "tests/chaos", "tests/faults", "tests/operators")
 
 
-def lane_of(item):
-    """Name the tests that this one shares a process with."""
-    file = item.nodeid.partition("::")[0]
-    return f"{Path(file).parent.as_posix()} on Spark" if item.get_closest_marker("spark") else file
+def lane_of(test):
+    """Name the lane of a test, given by its id: all tests of a lane run in one process."""
+    file, _, name = test.partition("::")
+    folder = Path(file).parent.as_posix()
+    if folder in ON_SPARK:
+        return folder
+    return f"{folder} on Spark" if folder == "tests/operators" and "spark" in name.partition("[")[2] else file
 
 
 def _rank(item):
-    file = item.nodeid.partition("::")[0]
-    slow = [at for at, folder in enumerate(SLOW) if file.startswith(f"{folder}/")]
-    return item.get_closest_marker("spark") is None, slow[0] if slow else len(SLOW)
+    lane = lane_of(item.nodeid)
+    return next((at for at, slow in enumerate(SLOW) if lane == slow or lane.startswith(f"{slow}/")), len(SLOW))
 
 
 def pytest_collection_modifyitems(config, items):
-    if not hasattr(config, "workerinput"):
-        return
-    items.sort(key=_rank)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(lane_of(item)))
+    if hasattr(config, "workerinput"):  # one of several processes
+        items.sort(key=_rank)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Deal by lanes where xdist would deal by scopes."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Lanes(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return lane_of(nodeid)
+
+    return Lanes(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 def spark_home():

@@ -50,6 +50,7 @@ class BuildNative(build_ext):
         """Compile to C now: everything else that setuptools is asked for does without."""
         self.distribution.ext_modules += compiled_modules()
         super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
 
     def run(self) -> None:
         """Build; then leave no compiled module without the library behind it, for it could not be imported."""

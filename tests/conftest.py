@@ -13,17 +13,32 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.lanes import pytest_collection_modifyitems, pytest_xdist_make_scheduler, spark_home  # noqa: F401 - hooks
+
+from tailrace.transport import reaping
 
 SHARED_MEMORY = Path("/dev/shm")
 # Processes that were told to stop may still be on their way out when the test is over.
 LEAK_GRACE_S = 5.0
-# Processes that this run starts inherit it; it tells them from those of a second run on the same machine.
+# Processes that this one starts inherit it; it tells them from those of another run, or of another process of this run.
 RUN_TAG = f"TAILRACE_TEST_RUN={os.getpid()}-{time.time_ns()}".encode()
 os.environ["TAILRACE_TEST_RUN"] = RUN_TAG.decode().partition("=")[2]
 ROOT = Path(__file__).parents[1]
 
 
-def pytest_configure():
+def pytest_configure(config):
+    _refuse_old_builds()
+    if hasattr(config, "workerinput"):  # one of several processes
+        config.spark_home = spark_home()
+        os.environ["SPARK_HOME"] = str(config.spark_home)
+
+
+def pytest_unconfigure(config):
+    if hasattr(config, "spark_home"):
+        shutil.rmtree(config.spark_home, ignore_errors=True)
+
+
+def _refuse_old_builds():
     """Refuse to test modules that were compiled from other sources than those in the tree."""
     lines = (ROOT / "native" / "compiled.txt").read_text(encoding="utf-8").splitlines()
     sources = [ROOT / line for line in lines if line and not line.startswith("#")]
@@ -40,7 +55,12 @@ def _shared_files() -> set[str]:
 
 
 def _of_this_run(pid: int) -> bool:
-    return os.getsid(pid) == os.getsid(0) or RUN_TAG in Path(f"/proc/{pid}/environ").read_bytes()
+    """Tell whether this process started it. Without a tag, as in an environment made anew, its session tells."""
+    if pid == os.getpid():
+        return True
+    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    tags = [each for each in variables if each.startswith(b"TAILRACE_TEST_RUN=")]
+    return RUN_TAG in tags if tags else os.getsid(pid) == os.getsid(0)
 
 
 def _sockets_under(path: str) -> set[str]:
@@ -50,7 +70,11 @@ def _sockets_under(path: str) -> set[str]:
 
 
 def _in_use_elsewhere(name: str) -> bool:
-    """Tell whether a living process of another run maps it or listens in it: two suites may share a machine."""
+    """Tell whether a living process of another run owns it, maps it or listens in it: runs may share a machine."""
+    owner = reaping.owner_of(name)
+    if owner is not None and not owner.is_dead():
+        with contextlib.suppress(OSError):
+            return not _of_this_run(owner.pid)
     path = str(SHARED_MEMORY / name)
     sockets = _sockets_under(path)
     for process in Path("/proc").glob("[0-9]*"):

@@ -15,6 +15,7 @@ from tests.queries import PATIENT, alive, all_open, completed, ended, ending, ex
 
 import tailrace as tr
 from tailrace.coordinator.errors import StateLostError
+from tailrace.transport import reaping
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark]
 DRIVER = Path(__file__).with_name("driver.py")
@@ -61,21 +62,22 @@ def test_state_lost_with_an_executor_fails_the_query_by_name():
             ended(query)
 
 
-def tailrace_files():
-    return {path.name for path in Path("/dev/shm").glob("*tailrace*")}
+def folders_of(pids):
+    """What these processes have in shared memory."""
+    owners = {path: reaping.owner_of(path.name) for path in Path("/dev/shm").glob("tailrace-*")}
+    return [path for path, owner in owners.items() if owner is not None and owner.pid in pids]
 
 
 def test_a_killed_driver_leaves_no_process_and_no_file():
-    before = tailrace_files()
     driver = subprocess.Popen([sys.executable, DRIVER], stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         workers = [int(pid) for pid in driver.stdout.readline().split()]
         assert len(workers) == 2
-        family = {*workers, *(executor_of(pid) for pid in workers), *(parent(pid) for pid in workers)}
-        assert tailrace_files() - before
+        family = {driver.pid, *workers, *(executor_of(pid) for pid in workers), *(parent(pid) for pid in workers)}
+        assert len(folders_of(family)) == 2
         driver.kill()
         until(lambda: not any(map(alive, family)), "the end of workers and executors")
-        until(lambda: not tailrace_files() - before, "an empty /dev/shm")
+        until(lambda: not folders_of(family), "an empty shared memory")
     finally:
         driver.stdout.close()
         with contextlib.suppress(ProcessLookupError):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 from tests import sparks
@@ -104,8 +103,10 @@ INTERRUPTED = """
     flow, out = tr.Topology("interrupted"), tr.sinks.collect()
     flow.source(tr.sources.rate(200)).shuffle().map(lambda value: value).sink(out)
     query = tr.start(flow, spark, workers=1, settings=tr.Settings(progress_s=0.1))
-    print("runs", flush=True)
     try:
+        while not out.values:
+            query.awaitTermination(0.05)
+        print("runs", flush=True)
         query.awaitTermination()
     except KeyboardInterrupt:
         query.stop()
@@ -124,7 +125,6 @@ def test_ctrl_c_in_a_script_leaves_the_workers_to_be_drained(tmp_path):
     ) as process:
         try:
             assert process.stdout.readline() == "runs\n"
-            time.sleep(1)
             process.send_signal(signal.SIGINT)
             out, _ = process.communicate(timeout=TIMEOUT_S)
         finally:

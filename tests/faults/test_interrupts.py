@@ -7,9 +7,9 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import pytest
+from tests.queries import WAIT_S
 
 import tailrace as tr
 from tailrace import testing
@@ -21,23 +21,32 @@ from tailrace.worker.errors import OperatorError
 HANG_S = 60
 
 PROGRAM = """
-    import time
+    import pathlib, sys, threading, time
     import tailrace as tr
     from tailrace import testing
     from tailrace.coordinator.query import Query
 
+    entered = pathlib.Path(sys.argv[1])
+
     def stuck(value):
+        entered.touch()
         time.sleep(3600)
+
+    def say_when(condition, text):
+        while not condition():
+            time.sleep(0.01)
+        print(text, flush=True)
 
     if __name__ == "__main__":
         flow = tr.Topology("stuck")
         flow.source(tr.sources.items(range(10))).shuffle().map(stuck).sink(tr.sinks.discard())
-        query = Query(flow, testing.ProcessHost(1), tr.Policy(), tr.Settings()).start()
-        print("runs", flush=True)
+        query = Query(flow, testing.ProcessHost(1), tr.Policy(), tr.Settings(drain_timeout_s=3600)).start()
+        draining = lambda: query.status["message"] == "Draining"
+        threading.Thread(target=say_when, args=(draining, "drains"), daemon=True).start()
         try:
+            say_when(entered.exists, "runs")
             query.awaitTermination()
         except KeyboardInterrupt:
-            print("drains", flush=True)
             try:
                 query.stop()
             except KeyboardInterrupt:
@@ -46,18 +55,17 @@ PROGRAM = """
 
 
 def test_a_second_interrupt_ends_a_query_that_does_not_drain(tmp_path):
-    """An operator that never returns: the drain would take its 60 s, and the host its 15 s after that."""
+    """An operator that never returns: the drain would take an hour."""
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(PROGRAM))
-    with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, str(program), str(tmp_path / "entered")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "runs\n"
-            time.sleep(0.5)
             process.send_signal(signal.SIGINT)
             assert process.stdout.readline() == "drains\n"
-            time.sleep(0.5)
             process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=30)  # less than a drain takes, and far more than this needs
+            out, _ = process.communicate(timeout=WAIT_S)
         finally:
             process.kill()
     assert out == "ended True Stopped\n"

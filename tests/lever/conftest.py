@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
-from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark import cloudpickle
 from tests import sparks
@@ -44,8 +41,6 @@ def spark(tmp_path_factory):
     sparks.stop()  # the one of other tests: a process can have one only
     events = tmp_path_factory.mktemp("events")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    work = Path(pyspark.__file__).parent / "work"
-    before = set(work.glob("app-*"))
     logged = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
@@ -56,8 +51,6 @@ def spark(tmp_path_factory):
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
-    for folder in set(work.glob("app-*")) - before:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

@@ -63,8 +63,8 @@ def watch(query: Query, console: Console, show: Callable[[Progress], None], ever
 
 
 def _drain(query: Query, console: Console) -> End:
-    say(console, "Stopping: what was read is finished first; Ctrl-C again ends at once.")
     try:
+        say(console, "Stopping: what was read is finished first; Ctrl-C again ends at once.")
         query.stop()
     except KeyboardInterrupt:
         say(console, "Ending at once.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import examples
 from tests.unit.connect.readers import read_all
 
 from tailrace.clock import FakeClock
@@ -47,7 +48,7 @@ def test_lines_and_offsets(tmp_path, monkeypatch, data, block_bytes):
     assert read_all(source, str(path)) == expected(data)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     data=st.lists(st.text(alphabet="ab€ \r", max_size=9), max_size=12),
     splits=st.integers(1, 9),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import ceil
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import examples
 
 from tailrace.lever.homes import GAIN_MIN, MOVED_MAX, Layout, StateBook, speeds_of
 from tailrace.lever.observe import TaskEnd
@@ -91,7 +92,7 @@ def test_one_heavy_partition_does_not_wander():
         assert book.settle(homes, nodes, LEVEL) == homes
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     homes=st.lists(st.sampled_from(["a", "b", "c", "d", "gone", ""]), min_size=1, max_size=40),
     weights_ms=st.lists(st.floats(1.0, 1e4), min_size=40, max_size=40),

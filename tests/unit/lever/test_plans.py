@@ -6,8 +6,9 @@ import itertools
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import examples
 
 from tailrace.errors import ConfigError
 from tailrace.lever.observe import BatchRun, NodeRun
@@ -34,7 +35,7 @@ def learned(plan, history, *, load_scale=1.0, time_scale=1.0):
 
 
 @pytest.mark.parametrize("make", ALL, ids=IDS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(history=runs, cores=st.lists(st.integers(1, 8), min_size=1, max_size=14), total=st.floats(1.0, 1e9))
 def test_loads_sum_to_the_input_and_none_is_negative(make, history, cores, total):
     plan = make()
@@ -47,7 +48,7 @@ def test_loads_sum_to_the_input_and_none_is_negative(make, history, cores, total
 
 
 @pytest.mark.parametrize("make", ALL, ids=IDS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(history=runs, copies=st.integers(1, 3))
 def test_equal_executors_get_equal_shares(make, history, copies):
     plan = make()
@@ -61,7 +62,7 @@ def test_equal_executors_get_equal_shares(make, history, copies):
 
 
 @pytest.mark.parametrize("make", ALL, ids=IDS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(history=runs, power=st.integers(1, 6), time_power=st.integers(0, 6))
 def test_shares_do_not_depend_on_the_scale_of_rows_or_time(make, history, power, time_power):
     # Powers of two scale floats exactly, so a tie stays a tie.

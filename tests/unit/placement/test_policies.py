@@ -3,8 +3,9 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import examples
 
 from tailrace.placement import (
     POLICIES,
@@ -63,7 +64,7 @@ def node_lists(draw, tasks):
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_every_task_is_placed_once_within_slots_and_again_the_same(name, options, data):
     graph = data.draw(graphs())
     nodes = data.draw(node_lists(len(graph.vertices)))
@@ -113,7 +114,7 @@ def test_a_topology_that_is_idle_is_spread_by_task_count(name):
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_turbostream_finds_the_best_cut_of_small_graphs_or_close_to_it(data):
     n = data.draw(st.sampled_from([4, 6, 8]))
     rates = data.draw(st.lists(st.integers(0, 20), min_size=n * n, max_size=n * n))

@@ -1,7 +1,8 @@
 """Algorithm 2 of text 003 by hand, and that its loop ends on whatever graph."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import examples
 
 from tailrace.placement.indexed import IndexedGraph, loads_of
 from tailrace.placement.reassign import Move, reassign
@@ -47,7 +48,7 @@ def test_nothing_moves_within_twelve_per_cent():
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_loop_ends_moves_no_task_twice_and_is_at_rest_afterwards(data):
     n = data.draw(st.integers(1, 25))
     nodes = data.draw(st.integers(1, 6))

@@ -1,5 +1,6 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import examples
 
 from tailrace.placement.indexed import IndexedGraph, cut_of, loads_of
 from tailrace.placement.kway import Room, mend, polish
@@ -26,7 +27,7 @@ def outside(load, low, high):
 
 
 @given(cases(2))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_refinement_never_loses(case):
     graph, side, _ = case
     half = sum(graph.weight) / 2
@@ -57,7 +58,7 @@ def test_small_loads_are_balanced_under_heavy_traffic():
 
 
 @given(cases(5))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_mending_never_raises_the_overload_and_polish_never_the_cut(case):
     graph, part, parts = case
     limits = [1.05 * sum(graph.weight) / parts] * parts

@@ -7,8 +7,9 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import examples
 
 from tailrace.errors import ConfigError
 from tailrace.sending.gate import Cursor, Entry, GateSettings, TurnsOfOperators
@@ -175,19 +176,19 @@ SMALL = traces((2, 4), 7)
 WIDE = traces((7, 16), 24, most=1)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(SMALL)
 def test_the_optimum_is_what_brute_force_finds(trace):
     assert optimum(trace) == by_brute_force(trace)
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(SMALL)
 def test_lbf_is_within_the_bound_of_brute_force_on_small_traces(trace):
     assert run_slots("lbf", trace).max_backlog <= bound(trace) * by_brute_force(trace)
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(WIDE)
 def test_lbf_is_within_the_bound_where_not_every_order_is(trace):
     assert run_slots("lbf", trace).max_backlog <= bound(trace) * optimum(trace)
@@ -210,7 +211,7 @@ def test_the_bound_can_be_broken(monkeypatch):
     assert run_slots("lbf", trace).max_backlog <= bound(trace) * optimum(trace)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(SMALL, st.sampled_from(["lbf", "fifo", "round_robin"]))
 def test_no_gate_beats_the_optimum_or_loses_a_tuple(trace, gate):
     found = run_slots(gate, trace)
@@ -219,7 +220,7 @@ def test_no_gate_beats_the_optimum_or_loses_a_tuple(trace, gate):
 
 
 @pytest.mark.soak
-@settings(max_examples=20_000, deadline=None)
+@examples(20_000)
 @given(st.one_of(SMALL, WIDE))
 def test_lbf_is_within_the_bound_on_many_thousands_of_traces(trace):
     assert run_slots("lbf", trace).max_backlog <= bound(trace) * optimum(trace)

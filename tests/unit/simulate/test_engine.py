@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import examples
 
 from tailrace import simulate
 from tailrace.acking.adaptive_timeout import TimeoutSettings
@@ -130,7 +131,7 @@ def test_a_limited_uplink_sets_the_pace():
     assert run(full, Policies(), seconds=1).ms(1.0) == pytest.approx(1000, rel=0.02)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(st.integers(0, 10_000_000), st.integers(1, 5_000_000)), min_size=1, max_size=30))
 def test_stalls_only_ever_delay_and_not_for_longer_than_they_last(pieces):
     pace = Pace(Node(stalls=Stalls(Uniform(1, 5), Uniform(0.5, 2))), "seed")

@@ -9,6 +9,7 @@ import time
 
 import pyarrow as pa
 import pytest
+from tests.queries import until
 
 from tailrace.clock import SystemClock
 from tailrace.connect.columns import bare
@@ -121,8 +122,10 @@ def test_a_task_that_is_run_again_enters_no_row_twice(field):
     reader = field.worker()
     first = Task(field, 900)
     found = read(reader, 900)
+    put, again = reader.put, []
+    reader.put = lambda offset, batch: again.append((put(offset, batch), offset))
     second = Task(field, 900)
-    time.sleep(0.1)
+    until(lambda: len(again) == 3, "all that the second task sends has come")
     assert reader.read(64).values == []
     field.desk.marked({1: 900})
     assert (first.ended(), second.ended()) == (900, 900)
@@ -139,10 +142,7 @@ def test_whole_batches_are_one_value_each_and_the_end_is_told(field):
     field.desk.marked({1: 900})
     assert task.ended() == 900
     field.desk.end(0)
-    deadline_s = time.monotonic() + WAIT_S
-    while not reader.finished:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
+    until(lambda: reader.finished, "the end is told")
 
 
 def test_a_process_keeps_nothing_of_a_lane_that_was_closed(field):
@@ -157,9 +157,6 @@ def test_a_frame_that_cannot_be_read_fails_the_worker_instead_of_leaving_rows_ou
     reader = field.worker()
     with contextlib.closing(Line.to(reader._ingest._reception.address, field.secret, 1 << 20)) as line:
         line.send(messages.frame(messages.ROWS, 99, 0, b"no rows"))
-        deadline_s = time.monotonic() + WAIT_S
-        while reader.wait_s() > 0:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.005)
+        until(lambda: reader.wait_s() <= 0, "the failure shows")
     with pytest.raises(FeedError, match="could not be read"):
         reader.read(64)

@@ -8,14 +8,15 @@ import signal
 import socket
 import struct
 import threading
-import time
 from collections import deque
 from pathlib import Path
 from select import EPOLLET, EPOLLIN, epoll
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import examples
+from tests.queries import until
 
 from tailrace.transport import ring as face
 from tailrace.transport.segments import Folder, ForeignSegmentError, NoSharedMemoryError
@@ -165,13 +166,19 @@ def test_a_signal_handler_runs_during_a_wait(ring):
         signal.signal(signal.SIGALRM, before)
 
 
+def until_consumed_elsewhere(ring):
+    """Wait until another thread is inside a call that takes from the ring."""
+    with pytest.raises(RuntimeError, match="two threads"):
+        until(ring.recv, "a call beside this one")
+
+
 def test_closing_ends_a_wait_in_another_thread(folder):
     ring = Ring.create(str(folder / "ring"), 65536)
     waiter = threading.Thread(target=ring.wait, args=(-1,))
     waiter.start()
-    time.sleep(0.05)
+    until_consumed_elsewhere(ring)
     ring.close()
-    waiter.join(10)
+    waiter.join(60)
     assert not waiter.is_alive()
     with pytest.raises(ValueError, match="closed"):
         ring.recv()
@@ -180,9 +187,7 @@ def test_closing_ends_a_wait_in_another_thread(folder):
 def test_two_threads_may_not_consume_through_one_handle(ring):
     waiter = threading.Thread(target=ring.wait, args=(LONG_US,))
     waiter.start()
-    time.sleep(0.05)
-    with pytest.raises(RuntimeError, match="two threads"):
-        ring.recv()
+    until_consumed_elsewhere(ring)
     ring.bell()
     waiter.join()
 
@@ -240,7 +245,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(actions, min_size=1, max_size=60))
 def test_a_ring_is_a_bounded_queue(script):
     folder = Folder.make(watched=False)

@@ -45,7 +45,9 @@ def waiting(**settings):
     flow.source(tr.sources.rate(100), name="numbers").shuffle().process(Noted, name="noted").sink(tr.sinks.discard())
     query, _ = started(flow, workers=1, **settings)
     until(lambda: Noted.notes, "a call", query)
-    time.sleep(0.1)  # so that the call has got its thread
+    until(
+        lambda: "tailrace-loop-2" in {thread.name for thread in threading.enumerate()}, "a thread for the call", query
+    )
     return query
 
 

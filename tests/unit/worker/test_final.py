@@ -7,8 +7,9 @@ from collections import Counter
 from operator import itemgetter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import examples
 from tests.unit.worker.test_key_moving import FEW, some_groups, stage_of
 
 import tailrace as tr
@@ -43,7 +44,7 @@ def combined(stream, verb, **options):
 
 @pytest.mark.parametrize("routing", ["even", "partial_key"])
 @pytest.mark.parametrize("verb", ["count", "reduce", "aggregate"])
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(pairs=PAIRS, tasks=st.integers(1, 3), seed=st.integers(0, 99), chained=st.booleans(), tracked=st.booleans())
 def test_each_key_is_given_once_with_what_a_plain_loop_finds(verb, routing, pairs, tasks, seed, chained, tracked):
     flow, out = tr.Topology("final"), TestSink()

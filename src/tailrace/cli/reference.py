@@ -109,7 +109,8 @@ def _errors() -> set[type[TailraceError]]:
 
 def _summary(error: type) -> str:
     """The first line of a class's docstring, read from its source: a compiled class may have none."""
-    path = PACKAGE.parent.joinpath(*error.__module__.split("."))
+    package, *rest = error.__module__.split(".")
+    path = Path(importlib.import_module(package).__path__[0]).joinpath(*rest)
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     tree = ast.parse(source.read_text(encoding="utf-8"))
     (found,) = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == error.__name__]

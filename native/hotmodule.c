@@ -210,6 +210,25 @@ static PyObject *count_buckets(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *has_kind(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *values, *kind;
+    if (!PyArg_ParseTuple(args, "OO!", &values, &PyType_Type, &kind)) {
+        return NULL;
+    }
+    PyObject *items = PySequence_Fast(values, "expected a sequence of values");
+    if (items == NULL) {
+        return NULL;
+    }
+    int found = 0;
+    for (Py_ssize_t i = 0; !found && i < PySequence_Fast_GET_SIZE(items); i++) {
+        found = (PyObject *)Py_TYPE(PySequence_Fast_GET_ITEM(items, i)) == kind;
+    }
+    Py_DECREF(items);
+    return PyBool_FromLong(found);
+}
+
 static PyMethodDef methods[] = {
     {"file_bundles", file_bundles, METH_VARARGS,
      "Append each bundle to the columns of its destinations; gives what is left of each one's share, if anything."},
@@ -219,6 +238,7 @@ static PyMethodDef methods[] = {
     {"by_partition", by_partition, METH_O, "The heads of each partition."},
     {"look_up", look_up, METH_VARARGS, "Look keys up in a dict."},
     {"count_keys", count_keys, METH_VARARGS, "Count each key up and append it with its count to a list."},
+    {"has_kind", has_kind, METH_VARARGS, "Whether one of some values is of a type itself."},
     {"count_buckets", count_buckets, METH_VARARGS, "Count values into the buckets of a histogram."},
     {"pack_frame", (PyCFunction)(void (*)(void))pack_frame, METH_FASTCALL,
      "A frame of data: channel, serial, values, sizes and heads; None where the values are not all of one plain type."},

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 __all__ = [
-    "OpenRoots", "by_partition", "count_buckets", "count_keys", "file_bundles", "file_values", "look_up", "root_heads",
-    "survey", "weigh",
+    "OpenRoots", "by_partition", "count_buckets", "count_keys", "file_bundles", "file_values", "has_kind", "look_up",
+    "root_heads", "survey", "weigh",
 ]  # fmt: skip
 
 #: Values, sizes and heads of one outbox.
@@ -126,6 +126,11 @@ def count_keys_py(counts: dict[Any, int], keys: list[Any], into: list[Any]) -> N
 def patience_ns(replays: int, grace: int, timeout_ns: int, longest_ns: int) -> int:
     """How long after its last sending a root is overdue: twice as long after each replay beyond the grace."""
     return min(max(timeout_ns, longest_ns), timeout_ns << min(max(0, replays - grace), 64))
+
+
+def has_kind_py(values: Sequence[Any], kind: type) -> bool:
+    """Tell whether one of some values is of a type itself."""
+    return kind in set(map(type, values))
 
 
 class OpenRootsPy:
@@ -316,6 +321,7 @@ try:
         count_keys,
         file_bundles,
         file_values,
+        has_kind,
         look_up,
         root_heads,
         survey,
@@ -325,7 +331,7 @@ except ImportError:
     NATIVE = False
     OpenRoots = OpenRootsPy  # type: ignore[misc,assignment]
     by_partition, root_heads, survey = by_partition_py, root_heads_py, survey_py
-    count_buckets, count_keys, look_up = count_buckets_py, count_keys_py, look_up_py
+    count_buckets, count_keys, has_kind, look_up = count_buckets_py, count_keys_py, has_kind_py, look_up_py
     file_bundles, file_values, weigh = file_bundles_py, file_values_py, weigh_py
 else:
     NATIVE = True

@@ -34,7 +34,7 @@ def test_the_listener_shows_every_batch_and_explain_reads_the_log(spark, tmp_pat
     folder = Path(urlparse(spark.conf.get("spark.eventLog.dir")).path)
     report = explain(next(folder.iterdir()))
     assert counted.query.id in report.locality
-    assert report.replayed[counted.query.id]
+    assert report.groups[counted.query.id].replayed
 
 
 def test_compressed_logs_are_read_by_sparks_own_codecs(spark, tmp_path):

@@ -83,5 +83,5 @@ class BrokenReader(tr.Reader):
 def test_what_a_reader_raises_ends_the_query_whatever_the_policy(run):
     flow = tr.Topology("broken")
     flow.source(Broken(), on_error="skip").sink(tr.sinks.discard())
-    with pytest.raises(OperatorError, match="Source 'broken', task 0, cannot read on: RuntimeError: the disk"):
+    with pytest.raises(OperatorError, match="Source 'broken', task 0, cannot read on in its partition 1: RuntimeError"):
         run(flow)

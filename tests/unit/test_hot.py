@@ -283,6 +283,14 @@ def test_weighing_ends_for_what_refers_to_itself_and_to_everything(weigh):
     assert weigh([pytest], 0) < 100_000_000
 
 
+@pytest.mark.parametrize("has_kind", [hot.has_kind, hot.has_kind_py])
+def test_a_type_is_found_among_values_unless_it_is_a_mere_base(has_kind):
+    assert has_kind([1, "a", 2.0], str)
+    assert not has_kind([1, True], str)
+    assert not has_kind([True], int)
+    assert not has_kind([], int)
+
+
 @pytest.mark.parametrize("kind", [hot.OpenRoots, hot.OpenRootsPy])
 def test_bytes_of_open_roots_are_what_their_gifts_take(kind):
     ledger = kind()

@@ -6,6 +6,7 @@ the pages say the same as the sources.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import inspect
@@ -105,7 +106,12 @@ def _errors() -> set[type[TailraceError]]:
 
 
 def _summary(error: type) -> str:
-    return (inspect.getdoc(error) or "").partition("\n")[0].rstrip(".")
+    """The first line of a class's docstring, read from its source: a compiled class may have none."""
+    path = PACKAGE.parent.joinpath(*error.__module__.split("."))
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    (found,) = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == error.__name__]
+    return (ast.get_docstring(found) or "").partition("\n")[0].rstrip(".")
 
 
 def _cell(text: str) -> str:

@@ -46,7 +46,8 @@ def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
     for slot, member in sorted(brain.members.items()):
         peer = member.peer
         within = _within(program, peer)
-        state = "open" if member.open else "registered" if member.alive else "lost"
+        gone = "ended" if brain.state == "ended" and brain.error is None else "lost"
+        state = "open" if member.open else "registered" if member.alive else gone
         lines.append(
             f"  {slot}: {state}, attempt {member.attempt}, executor {member.register.executor}, host {peer.host}, "
             f"pid {member.register.pid}; within its node: {within}, else TCP"

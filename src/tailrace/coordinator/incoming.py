@@ -6,6 +6,7 @@ The brain keeps it as it came; ``callbacks`` decodes it and hands it over, outsi
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -74,4 +75,8 @@ def log_lines(lines: Iterable[LogLine], dropped: int) -> None:
             dropped,
         )
     for line in lines:
-        logging.getLogger(f"tailrace.operator.{line.operator}").log(line.level, "[task %d] %s", line.task, line.text)
+        logger = logging.getLogger(f"tailrace.operator.{line.operator}")
+        if logger.hasHandlers():
+            logger.log(line.level, "[task %d] %s", line.task, line.text)
+        elif line.level >= logging.INFO:  # nobody has set logging up: what was printed is seen all the same
+            print(f"{line.operator}[{line.task}] {line.text}", file=sys.stderr, flush=True)  # noqa: T201

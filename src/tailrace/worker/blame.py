@@ -57,9 +57,9 @@ def step_error(spec: OperatorSpec, task: int, value: Any, error: Exception) -> T
     """Name what an operator has failed with on a value: its key function, or else its function."""
     found = None
     if spec.verb == "count":  # what reaches it are the keys
-        found = key_error(spec.name, None, value)
+        found = key_error(spec.name, None, value, error)
     elif spec.verb in KEYED_VERBS and spec.key is not None:
-        found = key_error(spec.name, spec.key, value)
+        found = key_error(spec.name, spec.key, value, error)
     return found or operator_error(spec.name, task, value, error)
 
 
@@ -72,7 +72,7 @@ def grouping_error(work: Work, plan: Plan, error: Exception) -> Exception:
         target = plan.stages[way.dst_stage]
         for value in values if way.grouping.fn is not None else ():
             if way.grouping.kind == "fields":
-                found = key_error(target.head.name, way.grouping.fn, value)
+                found = key_error(target.head.name, way.grouping.fn, value, error)
             else:
                 found = _custom_error(target.head.name, way.grouping.fn, value, target.tasks)
             if found is not None:
@@ -80,12 +80,14 @@ def grouping_error(work: Work, plan: Plan, error: Exception) -> Exception:
     return error
 
 
-def key_error(operator: str, key_of: Callable[[Any], Any] | None, value: Any) -> OperatorError | None:
-    """Say what is wrong with the key of a value, if anything is; without a function the value is the key itself."""
+def key_error(operator: str, key_of: Callable[[Any], Any] | None, value: Any, cause: Exception) -> OperatorError | None:
+    """Say what is wrong with the key of a value, if that is what was raised; without a function it is its own key."""
     name = "" if key_of is None else f", function {function_name(key_of)!r},"
     try:
         key = value if key_of is None else key_of(value)
     except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+        if type(error) is not type(cause):
+            return None
         return OperatorError(
             f"key_by of operator {operator!r}{name} failed on {shown(value)}: {type(error).__name__}: {error}",
             f"Mend the key function, or filter such values out in front of it.\n{user_stack(error)}",
@@ -93,6 +95,8 @@ def key_error(operator: str, key_of: Callable[[Any], Any] | None, value: Any) ->
     try:
         hash(key)
     except Exception as error:  # noqa: BLE001 - a user's __hash__ may raise anything
+        if type(error) is not type(cause):
+            return None
         of = "" if key_of is None else f" for {shown(value)}"
         return OperatorError(
             f"key_by of operator {operator!r}{name} gave {shown(key)}{of}, a {type(key).__name__}, which cannot be "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mypy_extensions import mypyc_attr
 
 from tailrace.errors import TailraceError
+from tailrace.hot import has_kind
 from tailrace.topology.ends import Unreadable
 from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter
 
@@ -157,7 +158,7 @@ class Pass(Step):
 
     def feed(self, values: list[Any], sizes: Sizes) -> None:
         """Give everything on."""
-        if Unreadable not in set(map(type, values)):
+        if not has_kind(values, Unreadable):
             self.out(PORT_OUT, values, sizes)
             return
         readable: list[Any] = []

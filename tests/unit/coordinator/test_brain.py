@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 import tailrace as tr
@@ -417,9 +419,15 @@ def test_logs_are_bounded_and_what_is_dropped_is_counted(office, caplog):
     assert [line.text for line in lines] == [str(number) for number in range(500, 1500)]
     assert dropped == 500
     log_lines(lines[:2], dropped)
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "500 log lines" in caplog.text
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "500 log lines" in warning
     assert office.brain.logs.take() == ([], 0)
+
+
+def test_without_any_logging_set_up_lines_go_to_stderr(monkeypatch, capsys):
+    monkeypatch.setattr(logging.getLogger("tailrace.operator.bare"), "propagate", False)
+    log_lines([protocol.LogLine(20, "bare", 3, "printed"), protocol.LogLine(10, "bare", 3, "for debugging")], 0)
+    assert capsys.readouterr().err == "bare[3] printed\n"
 
 
 def test_an_error_after_the_end_is_kept_unless_there_is_one(office):

@@ -36,3 +36,7 @@ def test_the_way_within_a_node_is_told_with_the_reason(transport, peer, told):
     message = protocol.Register(0, 1, 1, "0", found, __version__, platform.python_version())
     brain.on_message(0, 0, message, 1)
     assert told in explain(program, brain, "a test")
+    assert "0: registered" in explain(program, brain, "a test")
+    brain.stop_now()
+    brain.on_gone(0, 2)
+    assert "0: ended" in explain(program, brain, "a test")

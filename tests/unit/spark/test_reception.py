@@ -56,6 +56,10 @@ def cut_off(sock):
         return True
 
 
+def threads_called(name):
+    return [thread.name for thread in threading.enumerate()].count(name)
+
+
 def until(condition):
     deadline_s = time.monotonic() + WAIT_S
     while not condition():
@@ -103,11 +107,12 @@ def test_a_message_that_comes_with_the_proof_is_not_lost(secret):
 
 
 def test_closing_ends_the_thread_and_frees_the_port(secret):
-    reception = Reception("127.0.0.1", secret, BYTES_MAX, "test-closing")
+    reception = Reception("127.0.0.1", secret, BYTES_MAX, "test-reception")
     reception.start(lambda line: None)
+    assert threads_called("test-reception") == 1
     with socket.create_connection(reception.address, timeout=WAIT_S) as stranger:
         reception.close()
         assert cut_off(stranger)
-    until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("test-closing")])
+    until(lambda: not threads_called("test-reception"))
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(reception.address, timeout=WAIT_S)

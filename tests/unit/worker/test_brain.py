@@ -420,13 +420,13 @@ class BadReader(tr.Reader):
         raise OSError("the disk is gone")
 
 
-def test_a_reader_that_fails_is_named_and_nothing_is_advised_that_a_source_does_not_have():
+def test_a_reader_that_fails_is_named_with_what_it_does_about_single_records():
     flow = tr.Topology("reading")
     flow.source(BadRead(), name="disk").shuffle().sink(Kept("reading"))
     failure = failure_of(Mesh(flow, [[0], [0]]))
     assert failure.kind == "OperatorError"
-    assert "Source 'disk', task 0, failed to read its partition 1: OSError: the disk is gone" in failure.message
-    assert "on_error" not in failure.hint
+    assert "Source 'disk', task 0, cannot read on in its partition 1: OSError: the disk is gone" in failure.message
+    assert "tr.Unreadable(raw, error)" in failure.hint
 
 
 def test_an_order_that_a_worker_does_not_know_is_an_error():

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections import deque
-from types import SimpleNamespace
 
 import pytest
+from tests.unit.worker.mesh import Mesh
 
+import tailrace as tr
 from tailrace.errors import ShareError
 from tailrace.transport import codec
 from tailrace.worker.driver_queue import DriverQueue
 
 
-def task_of(*operators, index=0):
-    """As much of a task as the queue asks for."""
-    return SimpleNamespace(
-        index=index, stage=SimpleNamespace(operators=[SimpleNamespace(name=name) for name in operators])
+@pytest.fixture
+def tasks():
+    """Tasks of one worker by operator: a map, and two of a sink that sends to the driver."""
+    flow = tr.Topology("queue")
+    flow.source(tr.sources.items([1]), name="source").map(abs, name="map").sink(
+        tr.sinks.collect(), tasks=2, name="collect"
     )
+    return {(task.name, task.index): task for task in Mesh(flow, [[0], [0], [0, 0]]).brains[0].tasks}
 
 
-def test_a_task_that_sends_is_held_back_until_the_driver_has_taken_enough():
+def test_a_task_that_sends_is_held_back_until_the_driver_has_taken_enough(tasks):
     out = deque()
     queue = DriverQueue(out, 1000, 1 << 20)
-    sender, other = task_of("map", "collect"), task_of("map", "count")
+    sender = tasks["collect", 0]
     for _ in range(3):
         queue.put("collect", 0, [b"x" * 400])
     assert queue.holds_back(sender)
-    assert not queue.holds_back(other)
-    assert not queue.holds_back(task_of("map", "collect", index=1))
+    assert not queue.holds_back(tasks["map", 0])
+    assert not queue.holds_back(tasks["collect", 1])
     queue.take(1)
     assert not queue.holds_back(sender)
     assert (queue.sent, queue.taken, queue.newest_of(sender)) == (3, 1, 3)

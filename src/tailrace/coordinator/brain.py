@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.connect import errors as connect_errors
+from tailrace.coordinator.membership import Joining
+from tailrace.coordinator.migration.key_loads import KeyLoads
+from tailrace.coordinator.migration.moves import Moves
+from tailrace.coordinator.migration.rebalancing import Rebalancing
 from tailrace.routing.fixed import RouteError
 from tailrace.worker.errors import CloseError, OperatorError, ProtocolError
 
@@ -20,23 +24,18 @@ from .autopilot import Autopilot
 from .balancing import Balancing
 from .deployment import check_sending, check_sharing
 from .incoming import LogLines, Received
-from .joining import Joining
-from .key_loads import KeyLoads
 from .lost_state import LostState
 from .measured import Measured
-from .moving import Moves
 from .progress import ProgressBook
-from .rebalancing import Rebalancing
 from .still_open import still_open
 from .stuck import named, not_opened, told_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tailrace.coordinator.membership import Member
     from tailrace.errors import TailraceError
     from tailrace.worker.build import Program
-
-    from .joining import Member
 
 _NS_PER_S = 1_000_000_000
 

@@ -11,6 +11,9 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from tailrace.clock import SystemClock
+from tailrace.coordinator.interfaces import Host, QueryListener
+from tailrace.coordinator.migration.move_api import Relocation
+from tailrace.coordinator.migration.multi_query import REGISTRY, busy_by_host
 from tailrace.metrics.page import MetricsPage
 from tailrace.metrics.prometheus import render
 from tailrace.transport.handshake import SECRET_BYTES
@@ -25,20 +28,16 @@ from .errors import QueryError, StartError
 from .events import listener_of
 from .explain import Explained, explain
 from .loop import CoordinatorLoop
-from .parties import Host, QueryListener
 from .progress import percentiles
-from .relocating import Relocation
 from .stuck import waited_for
-from .together import REGISTRY, busy_by_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tailrace.config import Policy, Settings
+    from tailrace.coordinator.interfaces import Companion
     from tailrace.protocol import FromCoordinator
     from tailrace.topology.graph import Topology
-
-    from .parties import Companion
 
 #: How long a start that failed waits for what it has begun; each part has its own, shorter limit.
 _ABANDON_S = 30.0

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.connect.dataframe import DataFrameSource
 from tailrace.connect.table import Table
+from tailrace.spark.feed_sender import RESULT_SCHEMA, push
+from tailrace.spark.feed_server import Desk
 from tailrace.transport.handshake import SECRET_BYTES
 
 from .batch_gate import BatchGate
-from .desk import Desk
 from .errors import FeedError
 from .ingest import LaneLink
 from .interpreter import driver_interpreter
 from .messages import Ticket
-from .push import RESULT_SCHEMA, push
 
 if TYPE_CHECKING:
     from tailrace.config import Settings

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tailrace.topology.ends import NO_RECORDS, Reader, Records
+from tailrace.spark.blocking_connection import LINE_ERRORS, Line
+from tailrace.topology.contracts import NO_RECORDS, Reader, Records
 from tailrace.transport.ring import Inbox, RingUnavailableError
 from tailrace.transport.segments import Folder, NoSharedMemoryError
 
 from . import messages
 from .errors import FeedError
-from .lines import LINE_ERRORS, Line
 from .reception import Reception
 
 if TYPE_CHECKING:

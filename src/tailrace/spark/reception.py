@@ -12,10 +12,9 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
+from tailrace.spark.blocking_connection import INGEST, LINE_ERRORS, Line
 from tailrace.transport.handshake import ServerHandshake
 from tailrace.transport.stream import UNPROVED_MAX, StreamConnection
-
-from .lines import INGEST, LINE_ERRORS, Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from tailrace.transport.switchboard import Switchboard
+from tailrace.transport.connections import Switchboard
 
 if TYPE_CHECKING:
     from tailrace.config import Settings

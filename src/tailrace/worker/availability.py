@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tailrace import protocol
 
 if TYPE_CHECKING:
-    from .floor import Floor
+    from tailrace.worker.worker_state import Floor
 
 _NS_PER_S = 1_000_000_000
 #: Readers that look for something new now and then do so at least this often.

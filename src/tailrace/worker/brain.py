@@ -19,36 +19,37 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.connect import lookup
-from tailrace.transport import codec, mail
+from tailrace.transport import codec
+from tailrace.transport import message_codec as mail
+from tailrace.worker.exchange.acks import Acknowledger
+from tailrace.worker.exchange.delivery import Delivery
+from tailrace.worker.exchange.nearness import Nearness
+from tailrace.worker.execution.completion import Settling
+from tailrace.worker.execution.replay_timer import LateRoots
+from tailrace.worker.execution.scheduler import HELD_US, IDLE_US, Scheduler
+from tailrace.worker.migration.channel_control import Ways
+from tailrace.worker.migration.key_mover import LOOK_US, KeyMover
+from tailrace.worker.migration.mover import Mover
+from tailrace.worker.reporter import Telling
+from tailrace.worker.uplink.link import open_uplink
+from tailrace.worker.worker_state import Floor
 
-from .acks import Acknowledger
 from .availability import Availability
 from .blame import call_error, grouping_error, named_error
 from .build import Site
-from .delivery import Delivery
 from .ending import close_task
 from .errors import ProtocolError, user_stack
-from .floor import Floor
-from .key_mover import LOOK_US, KeyMover
-from .late import LateRoots
-from .mover import Mover
-from .nearness import Nearness
-from .scheduling import HELD_US, IDLE_US, Scheduler
-from .settling import Settling
 from .switching import Switching
-from .telling import Telling
-from .uplink import open_uplink
-from .ways import Ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from tailrace.clock import Clock
     from tailrace.topology.operators import OperatorSpec, TaskContext
+    from tailrace.worker.execution.task import Task, Work
+    from tailrace.worker.uplink.link import Meets
 
     from .build import Program
-    from .task import Task, Work
-    from .uplink import Meets
 
 _NS_PER_S = 1_000_000_000
 #: Characters of one line of a log.

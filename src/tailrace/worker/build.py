@@ -16,11 +16,10 @@ from tailrace.receiving.inbox import Channel, Inbox
 from tailrace.routing import BALANCED, goes_by_pending, is_free, router_for
 from tailrace.routing.key_table import floors_of, ways_beyond
 from tailrace.sending.outbox import Outbox
-
-from .bounds import QueueBounds, queue_bounds
-from .chain import Chain
-from .outlet import Outlet
-from .task import SourceSide, Task
+from tailrace.worker.exchange.bounds import QueueBounds, queue_bounds
+from tailrace.worker.exchange.outlet import Outlet
+from tailrace.worker.execution.chain import Chain
+from tailrace.worker.execution.task import SourceSide, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 from tailrace.protocol import Deploy, Leave, PeerUp
 from tailrace.transport.waiting import sharpen_timers
+from tailrace.worker.execution.executors import AWAITED_TASK, AsyncThread, Returns, TaskThread, run_piece
+from tailrace.worker.execution.stall_watchdog import Call, CallWatch, LoopThread
+from tailrace.worker.execution.task import CloseWork, TickWork, Work
 
-from .calls import Call, CallWatch, LoopThread
 from .errors import LeaseLostError
-from .executors import AWAITED_TASK, AsyncThread, Returns, TaskThread, run_piece
 from .stuck import StuckWatch, told_at_end
-from .task import CloseWork, TickWork, Work
 
 if TYPE_CHECKING:
     from tailrace.config import Settings
-    from tailrace.transport.switchboard import Switchboard
+    from tailrace.transport.connections import Switchboard
+    from tailrace.worker.execution.task import Task
 
     from .brain import WorkerBrain
     from .control import ControlLine
-    from .task import Task
 
 _SWITCH_S = 0.0005
 _PIECES_PER_ROUND = 16

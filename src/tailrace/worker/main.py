@@ -17,15 +17,15 @@ from tailrace import protocol
 from tailrace.clock import SystemClock
 from tailrace.connect import lookup
 from tailrace.topology.operators import TaskContext
-from tailrace.transport.switchboard import Switchboard
+from tailrace.transport.connections import Switchboard
 from tailrace.version import __version__
+from tailrace.worker.uplink.node_peers import BOARD_NAME, Neighbours, node_name
 
 from .brain import WorkerBrain
 from .control import ControlLine
 from .errors import FencedError, LeaseLostError
 from .loop import WorkerLoop
 from .machine_load import MachineLoad
-from .neighbours import BOARD_NAME, Neighbours, node_name
 from .user_output import operator_logger, to_driver
 
 if TYPE_CHECKING:

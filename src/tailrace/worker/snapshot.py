@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tailrace.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
-    from .post import PostOffice
-    from .task import Task
+    from tailrace.worker.exchange.outgoing import PostOffice
+    from tailrace.worker.execution.task import Task
 
 #: The row of an edge: edge, sending task, receiving task, tuples, bytes; -1 for tasks whose rows were added up.
 _REST = -1

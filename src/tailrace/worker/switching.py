@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 from tailrace.receiving.shared import shares
 from tailrace.routing import free_rule, is_free
-
-from .sharing import share, unshare
+from tailrace.worker.exchange.sharing import share, unshare
 
 if TYPE_CHECKING:
     from tailrace import protocol
     from tailrace.config import Policy
-
-    from .delivery import Delivery
-    from .floor import Floor
-    from .late import LateRoots
+    from tailrace.worker.exchange.delivery import Delivery
+    from tailrace.worker.execution.replay_timer import LateRoots
+    from tailrace.worker.worker_state import Floor
 
 
 class Switching:

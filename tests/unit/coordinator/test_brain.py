@@ -25,7 +25,7 @@ from tailrace.transport import codec
 from tailrace.version import __version__
 from tailrace.worker.build import Program
 from tailrace.worker.errors import OperatorError
-from tailrace.worker.post import PostOffice
+from tailrace.worker.exchange.outgoing import PostOffice
 from tailrace.worker.snapshot import take_snapshot
 
 S = 1_000_000_000

@@ -9,7 +9,7 @@ import pytest
 import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.errors import StateLostError
-from tailrace.coordinator.replanning import moves_to
+from tailrace.coordinator.migration.replanning import moves_to
 from tailrace.errors import ConfigError
 from tailrace.testing import InProcess, TestSource
 

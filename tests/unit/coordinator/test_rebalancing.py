@@ -9,9 +9,9 @@ import pytest
 import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.graphs import assignment_of, task_id
-from tailrace.coordinator.key_loads import KeyLoads
-from tailrace.coordinator.rebalancing import Rebalancing
-from tailrace.coordinator.worth import waiting
+from tailrace.coordinator.migration.key_loads import KeyLoads
+from tailrace.coordinator.migration.move_cost import waiting
+from tailrace.coordinator.migration.rebalancing import Rebalancing
 from tailrace.placement import Snapshot
 from tailrace.topology.plan import make_plan
 from tailrace.worker.build import Program

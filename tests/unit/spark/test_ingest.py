@@ -13,13 +13,13 @@ from tests.queries import until
 
 from tailrace.clock import SystemClock
 from tailrace.connect.columns import bare
+from tailrace.spark import feed_sender as pushing
 from tailrace.spark import ingest as rooms
 from tailrace.spark import messages
-from tailrace.spark import push as pushing
-from tailrace.spark.desk import Desk
+from tailrace.spark.blocking_connection import Line
 from tailrace.spark.errors import FeedError
+from tailrace.spark.feed_server import Desk
 from tailrace.spark.ingest import LaneLink
-from tailrace.spark.lines import Line
 from tailrace.spark.messages import Ticket
 
 SECRET = secrets.token_bytes(32)

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from tailrace.spark import messages
-from tailrace.spark.desk import Desk
-from tailrace.spark.lines import Line
+from tailrace.spark.blocking_connection import Line
+from tailrace.spark.feed_server import Desk
 from tailrace.spark.reception import Reception
 from tailrace.transport.stream import UNPROVED_MAX
 

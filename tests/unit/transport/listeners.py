@@ -22,8 +22,8 @@ from tailrace.coordinator.deployment import deal_partitions
 from tailrace.coordinator.loop import CoordinatorLoop
 from tailrace.topology.plan import make_plan
 from tailrace.transport import wire
+from tailrace.transport.connections import Switchboard
 from tailrace.transport.handshake import CONTROL, DATA
-from tailrace.transport.switchboard import Switchboard
 from tailrace.worker.build import Program
 
 #: Long enough for the most loaded machine; what is tested is that the socket is closed at all.

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.unit.heads import batch_of
 from tests.unit.transport.test_codec import VALUES, exactly
 
-from tailrace.transport import codec, mail, wire
+from tailrace.transport import codec, wire
+from tailrace.transport import message_codec as mail
 
 HEAD = wire.message_head(3, 9)
 SIGNATURES = [b"s", b"i", b"f", b"y", b"b", b"(si)", b"()", b"x", b"(s", b"(("]

@@ -239,7 +239,7 @@ def test_a_listener_outlives_many_strangers(listener, marker):
 def test_a_crowd_of_silent_strangers_keeps_no_peer_out(listener, monkeypatch):
     """A bound for strangers; for one more the oldest of them is closed, so that a worker still gets in."""
     monkeypatch.setattr("tailrace.coordinator.loop.UNPROVED_MAX", 8)
-    monkeypatch.setattr("tailrace.transport.switchboard.UNPROVED_MAX", 8)
+    monkeypatch.setattr("tailrace.transport.connections.UNPROVED_MAX", 8)
     monkeypatch.setattr("tailrace.transport.stream.TIME_LIMIT_S", 600.0)
     crowd = [listener.connect() for _ in range(40)]
     try:

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tailrace.config import Settings
-from tailrace.transport import nook as nooks
-from tailrace.transport.switchboard import Switchboard
+from tailrace.transport import node_endpoint as nooks
+from tailrace.transport.connections import Switchboard
 from tailrace.worker import main
 
 SECRET = bytes(range(32))

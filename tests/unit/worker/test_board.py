@@ -10,8 +10,8 @@ import pytest
 from tailrace.protocol import Peer
 from tailrace.sending.gate import Cursor, Entry, Grant
 from tailrace.transport.segments import Folder, ForeignSegmentError, SegmentError
-from tailrace.worker.board import Board
-from tailrace.worker.neighbours import Neighbours, node_name
+from tailrace.worker.uplink.node_peers import Neighbours, node_name
+from tailrace.worker.uplink.shared_memory import Board
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tailrace.config import Policy, Settings
 from tailrace.topology.operators import Operator
 from tailrace.transport import wire
 from tailrace.worker.errors import ProtocolError
-from tailrace.worker.executors import run_piece
+from tailrace.worker.execution.executors import run_piece
 
 SMALL = Settings(max_pending=64, inbox_tuples=128, outbox_tuples=32, batch_max=8)
 WINDOW_MIN = 64

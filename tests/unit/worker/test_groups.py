@@ -12,8 +12,8 @@ from tailrace.batch import Batch, numbers
 from tailrace.config import Policy, Settings
 from tailrace.sending.outbox import Outbox
 from tailrace.testing import InProcess, TestSink
-from tailrace.worker.groups import Seat
-from tailrace.worker.sharing import share, unshare
+from tailrace.worker.exchange.shared_queues import Seat
+from tailrace.worker.exchange.sharing import share, unshare
 
 SHARED = Policy(inbox="shared", chaining="off")
 SMALL = Settings(inbox_tuples=64, outbox_tuples=16, batch_max=4, max_pending=64)

@@ -21,7 +21,7 @@ from tailrace.routing.fields import group_of
 from tailrace.sending.outbox import Outbox
 from tailrace.testing import InProcess, TestSource
 from tailrace.worker.errors import MoveError
-from tailrace.worker.outlet import Outlet
+from tailrace.worker.exchange.outlet import Outlet
 
 GROUPS = 16
 FEW = Settings(key_groups=GROUPS)

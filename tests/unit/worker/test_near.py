@@ -11,7 +11,7 @@ from tests.unit.worker.rig import Kept
 import tailrace as tr
 from tailrace.protocol import Peer
 from tailrace.testing import InProcess, TestSource
-from tailrace.worker.links import OTHER_NODE, SAME_WORKER, LinkMeter
+from tailrace.worker.exchange.traffic import OTHER_NODE, SAME_WORKER, LinkMeter
 
 ITEMS = list(range(400))
 

@@ -8,7 +8,7 @@ from tests.unit.heads import heads_of
 from tailrace.sending.outbox import Outbox
 from tailrace.transport import codec, wire
 from tailrace.transport.wire import WireError
-from tailrace.worker.post import ACKS_PER_FRAME_MAX, PostOffice
+from tailrace.worker.exchange.outgoing import ACKS_PER_FRAME_MAX, PostOffice
 
 LIMIT = 20_000
 

@@ -11,7 +11,7 @@ from tests.unit.worker.rig import Kept
 from tests.unit.worker.test_moving import COUNT, SMALL, check, flow_of
 
 from tailrace.config import Policy
-from tailrace.coordinator.replanning import moves_to
+from tailrace.coordinator.migration.replanning import moves_to
 from tailrace.testing import InProcess, TestSource
 
 

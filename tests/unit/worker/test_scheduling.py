@@ -11,8 +11,8 @@ import tailrace as tr
 from tailrace import testing
 from tailrace.batch import root_id
 from tailrace.config import Settings
-from tailrace.topology.ends import NO_RECORDS, Reader, Records, Source
-from tailrace.worker.task import Work
+from tailrace.topology.contracts import NO_RECORDS, Reader, Records, Source
+from tailrace.worker.execution.task import Work
 
 
 def test_duplicates_in_front_are_passed_over_to_find_what_is_new():

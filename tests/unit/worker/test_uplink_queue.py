@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from tailrace.sending.outbox import Outbox
-from tailrace.worker.post import PostOffice
-from tailrace.worker.uplink_queue import FIRST_GUESS_BYTES, Queue
+from tailrace.worker.exchange.outgoing import PostOffice
+from tailrace.worker.uplink.queue import FIRST_GUESS_BYTES, Queue
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ class Console(_ToDriver):
         self._send(list(map(str, self._up_to_limit(values))))
 
     def begin(self) -> None:
-        """Count up to the limit anew."""
+        """Count up to the limit again."""
         self._left = self.limit
 
     def receive(self, values: list[Any]) -> None:

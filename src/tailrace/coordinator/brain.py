@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.connect import errors as connect_errors
-from tailrace.coordinator.membership import Joining
+from tailrace.coordinator.membership import Membership
 from tailrace.coordinator.migration.key_loads import KeyLoads
 from tailrace.coordinator.migration.moves import Moves
 from tailrace.coordinator.migration.rebalancing import Rebalancing
@@ -61,7 +61,7 @@ class CoordinatorBrain:
         self.measured = Measured(program)
         self.key_loads = KeyLoads(program.plan)
         self.lost_state = LostState(self)
-        self.joining = Joining(self, query_id, workers, python)
+        self.membership = Membership(self, query_id, workers, python)
         self.moves = Moves(self, program)
         self.rebalancing = Rebalancing(program)
         #: What sinks of the user are to be given; bounded by what workers send before it is taken.
@@ -93,7 +93,7 @@ class CoordinatorBrain:
     def on_message(self, connection: int, slot: int, message: protocol.FromWorker, now_ns: int) -> None:
         """Act on one message; ``slot`` is None until the connection has registered."""
         if isinstance(message, protocol.Register):
-            self.joining.register(connection, message, now_ns)
+            self.membership.register(connection, message, now_ns)
             return
         member = self.members.get(slot)
         if member is None or member.connection != connection:
@@ -102,9 +102,9 @@ class CoordinatorBrain:
             member.heard_ns = now_ns
         match message:
             case protocol.Deployed():
-                self.joining.deployed(slot, member)
+                self.membership.deployed(slot, member)
             case protocol.PeerSeen():
-                self.joining.seen(slot, message)
+                self.membership.seen(slot, message)
             case protocol.Report(snapshot=snapshot, marks=marks):
                 member.snapshot = snapshot
                 self.balancing.take(slot, snapshot)
@@ -176,7 +176,7 @@ class CoordinatorBrain:
                 member.deployed = member.open = False
                 member.lost_ns = now_ns
                 self.moves.on_lost(slot, now_ns)
-                self.joining.lost(slot)
+                self.membership.lost(slot)
 
     def is_done(self, stage: int, task: int) -> bool:
         """Whether a task has seen the end of its input and is closed."""
@@ -269,7 +269,7 @@ class CoordinatorBrain:
         if self.state in {"registering", "deploying"} and now_ns - self._started_ns > limit_ns:
             self.fail(
                 errors.StartError(
-                    f"{self.joining.workers} workers were expected within {settings.register_timeout_s:.0f} s; "
+                    f"{self.membership.workers} workers were expected within {settings.register_timeout_s:.0f} s; "
                     f"{len(self.members)} registered.",
                     "Ask for fewer workers, give the application more cores, or raise register_timeout_s; "
                     "executors must be able to reach the driver's address.",
@@ -372,7 +372,7 @@ def not_understood(slot: int, what: str) -> ProtocolError:
 
 
 def _rebuilt(failure: protocol.Failure) -> Exception:
-    """Make a worker's error anew on the driver, under its own name where that is one of ours."""
+    """Make a worker's error again on the driver, under its own name where that is one of ours."""
     named: list[type[TailraceError]] = [
         OperatorError, CloseError, ProtocolError, RouteError, *connect_errors.ConnectError.every(),
     ]  # fmt: skip

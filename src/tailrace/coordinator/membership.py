@@ -48,7 +48,7 @@ class Member:
     stuck: list[dict[str, Any]] = field(default_factory=list)
 
 
-class Joining:
+class Membership:
     """The slots of one query and who may have them."""
 
     def __init__(self, brain: CoordinatorBrain, query_id: str, workers: int, python: str) -> None:

@@ -1,6 +1,6 @@
 """A connection of the DataFrame side that waits: typed messages to and fro over the same handshake as all others.
 
-Spark tasks, workers' ingest threads and the driver's desk use it, each from a thread that has nothing else to do.
+Spark tasks, workers' ingest threads and the feed server use it, each from a thread that has nothing else to do.
 """
 
 from __future__ import annotations

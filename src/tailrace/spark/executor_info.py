@@ -12,17 +12,19 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from tailrace.worker.main import Whereabouts
+from tailrace.worker.main import WorkerLocation
 
 _ANCESTORS_MAX = 6
 
 
-def find(slot: int) -> Whereabouts:
+def find(slot: int) -> WorkerLocation:
     """Describe the task this code runs in."""
     context = TaskContext.get()
     launch = 1 + (context.taskAttemptId() if context is not None else 0)  # grows over the whole application
     options = _executor_options()
-    return Whereabouts(slot, launch, options.get("--executor-id", "driver"), _bindable(options.get("--hostname", "")))
+    return WorkerLocation(
+        slot, launch, options.get("--executor-id", "driver"), _bindable(options.get("--hostname", ""))
+    )
 
 
 def _executor_options() -> dict[str, str]:

@@ -1,8 +1,8 @@
 """What a Spark task of a DataFrame does: it hands its rows to a worker and ends when every one of them is done.
 
-Runs inside ``mapInArrow`` on the executors. Rows are numbered from the offset that the desk granted for the partition,
-so a second attempt gives every row the number it had; whatever is not done is kept here and sent again if the worker
-is replaced.
+Runs inside ``mapInArrow`` on the executors. Rows are numbered from the offset that the feed server granted for the
+partition, so a second attempt gives every row the number it had; whatever is not done is kept here and sent again if
+the worker is replaced.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ def push(ticket: Ticket, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     """Hand a partition's rows over; gives one row that says how many there were."""
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
-    desk = _Desk(ticket)
+    feed_server = _Desk(ticket)
     try:
-        granted = desk.claim(partition)
+        granted = feed_server.claim(partition)
         rows = granted.rows
         if rows < 0:
-            rows = _Sender(ticket, desk, granted).run(batches)
-            desk.ask(messages.Finished(ticket.feed, ticket.batch, partition, rows))
+            rows = _Sender(ticket, feed_server, granted).run(batches)
+            feed_server.ask(messages.Finished(ticket.feed, ticket.batch, partition, rows))
     finally:
-        desk.close()
+        feed_server.close()
     yield pa.RecordBatch.from_arrays(
         [pa.array([partition], pa.int32()), pa.array([rows], pa.int64())], ["partition", "rows"]
     )
 
 
 class _Desk:
-    """The task's line to the driver's desk."""
+    """The task's line to the driver's feed server."""
 
     def __init__(self, ticket: Ticket) -> None:
         self._ticket = ticket
@@ -95,9 +95,9 @@ class _Piece(NamedTuple):
 class _Sender:
     """Sends the rows of one partition to whichever worker has its lane."""
 
-    def __init__(self, ticket: Ticket, desk: _Desk, granted: messages.Granted) -> None:
+    def __init__(self, ticket: Ticket, feed_server: _Desk, granted: messages.Granted) -> None:
         self._ticket = ticket
-        self._desk = desk
+        self._feed_server = feed_server
         self._lane = granted.lane
         self._number = int(granted.lane.rpartition("-")[2])
         self._base = granted.base
@@ -150,7 +150,7 @@ class _Sender:
             self._look()
 
     def _look(self) -> None:
-        answer = self._desk.ask(messages.Await(self._ticket.feed, self._lane, self._mark, self._serial))
+        answer = self._feed_server.ask(messages.Await(self._ticket.feed, self._lane, self._mark, self._serial))
         if not isinstance(answer, messages.State):
             return
         self._mark = max(self._mark, answer.mark)
@@ -167,7 +167,7 @@ class _Sender:
             self._way = _connect(self._ticket, way)
             for data in (self._schema, *(piece.data for piece in self._held)):
                 if not self._way.send(data):
-                    return  # gone again; the desk will say so
+                    return  # gone again; the feed server will say so
 
     def _give(self, data: bytes) -> None:
         """Send a frame; where there is no room, look how the lane stands: its worker may have been replaced."""

@@ -1,4 +1,4 @@
-"""The driver's desk for DataFrames: Spark tasks ask it where to send their rows and hear from it what is done.
+"""The driver's feed server for DataFrames: Spark tasks ask it where to send their rows and hear from it what is done.
 
 It listens beside the coordinator under the same secret. That a row is done comes from the coordinator's marks, which
 follow what sinks have sent to the driver: a task that ends has nothing left that could be lost.
@@ -28,11 +28,11 @@ T = TypeVar("T")
 _AWAIT_S = 0.5
 
 
-class Desk:
+class FeedServer:
     """Serves the Spark tasks and workers of one query; a thread for each that has proved to be one."""
 
     def __init__(self, host: str, secret: bytes, frame_bytes_max: int) -> None:
-        self._reception = Reception(host, secret, frame_bytes_max, "tailrace-desk")
+        self._reception = Reception(host, secret, frame_bytes_max, "tailrace-feed server")
         self._changed = threading.Condition()
         self._feeds: dict[int, Claims] = {}
         self._ended: set[int] = set()

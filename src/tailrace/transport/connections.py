@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from mypy_extensions import mypyc_attr
 
 from tailrace.transport.handshake import DATA, ClientHandshake, HandshakeError, Identity, ServerHandshake
-from tailrace.transport.node_endpoint import Nook, same_node
+from tailrace.transport.node_endpoint import NodeEndpoint, same_node
 from tailrace.transport.ring import Outlet as RingOutlet
 from tailrace.transport.segments import SegmentError
 from tailrace.transport.stream import UNPROVED_MAX, ClosedError, StreamConnection
@@ -49,7 +49,7 @@ class HasFileno(Protocol):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Switchboard:
+class Connections:
     """All data connections of one worker."""
 
     def __init__(self, slot: int, secret: bytes, host: str, settings: Settings) -> None:
@@ -67,16 +67,16 @@ class Switchboard:
         self._bells_heard = -1
         #: What was taken on waking; None when the last thing was not to wait.
         self._early: list[tuple[int, bytes | memoryview]] | None = None
-        self.nook = Nook(settings)
-        inbox = self.nook.inbox
+        self.endpoint = NodeEndpoint(settings)
+        inbox = self.endpoint.inbox
         self._waiter: Waiter = (
             SelectWaiter(self._selector) if inbox is None else FutexWaiter(self._selector, inbox, _RECV_RECORDS)
         )
         self._tcp = self._listen(socket.create_server((host, 0), backlog=_LISTEN_BACKLOG))
         self.tcp_address: tuple[str, int] = self._tcp.getsockname()[:2]
-        if self.nook.uds_path:
+        if self.endpoint.uds_path:
             server = socket.socket(socket.AF_UNIX)
-            server.bind(self.nook.uds_path)
+            server.bind(self.endpoint.uds_path)
             server.listen(_LISTEN_BACKLOG)
             self._uds = self._listen(server)
 
@@ -118,7 +118,7 @@ class Switchboard:
     def poll(self) -> list[bytes | memoryview]:
         """Take in what has come, without waiting; large messages lie in the ring until ``end_borrowing``."""
         found: list[bytes | memoryview] = []
-        inbox = self.nook.inbox
+        inbox = self.endpoint.inbox
         if inbox is not None:
             records = inbox.borrow(_RECV_RECORDS) if self._early is None else self._early
             self._early = None
@@ -141,8 +141,8 @@ class Switchboard:
 
     def end_borrowing(self) -> None:
         """Free what ``poll`` gave: it is read."""
-        if self.nook.inbox is not None:
-            self.nook.inbox.ring.end_borrowing()
+        if self.endpoint.inbox is not None:
+            self.endpoint.inbox.ring.end_borrowing()
 
     def _sockets_may_have_something(self, bells: int) -> bool:
         now_s = time.monotonic()
@@ -232,7 +232,7 @@ class Switchboard:
         wanted = self._settings.transport
         if wanted == "tcp" or not same_node(peer):
             return "tcp"
-        if peer.ring and self.nook.inbox is not None and wanted in {"auto", "ring"}:
+        if peer.ring and self.endpoint.inbox is not None and wanted in {"auto", "ring"}:
             return "ring"
         return "uds" if peer.uds else "tcp"
 
@@ -244,16 +244,16 @@ class Switchboard:
             self._drop(connection)
         self._waiter.close()
         self._tcp.close()
-        if self.nook.uds_path:
+        if self.endpoint.uds_path:
             self._uds.close()
         self._selector.close()
-        self.nook.close()
+        self.endpoint.close()
 
 
 class _Link:
     """The way to one peer: opened when first used, opened again if it breaks while the peer lives."""
 
-    def __init__(self, board: Switchboard, peer: Peer) -> None:
+    def __init__(self, board: Connections, peer: Peer) -> None:
         self.kind = ""
         self._board = board
         self._peer = peer

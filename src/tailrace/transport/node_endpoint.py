@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tailrace.protocol import Peer
 
 
-class Nook:
+class NodeEndpoint:
     """The folder of one worker and what is in it."""
 
     def __init__(self, settings: Settings) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace.acking.adaptive_timeout import TimeoutSettings
-from tailrace.acking.dedup import Guard
+from tailrace.acking.dedup import Deduplicator
 from tailrace.acking.ledger import Ledger
 from tailrace.acking.replay import AdaptiveReplays, BlindReplays, FixedReplays
 from tailrace.receiving.inbox import Channel, Inbox
@@ -119,9 +119,9 @@ def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
         away = stage.id in site.queues and site.queues[stage.id][index] != site.slot
         task.inbox = (_away_inbox if away else inbox_of)(program, site, stage, index)
         if stage.guarded and program.policy.tracked:
-            task.guard = Guard()
+            task.deduplicator = Deduplicator()
             if stage.id in site.tables:
-                task.guard.floors = floors_of(site.tables[stage.id])
+                task.deduplicator.floors = floors_of(site.tables[stage.id])
     return task
 
 

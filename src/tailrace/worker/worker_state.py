@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.worker.build import Site, build_tasks
 from tailrace.worker.exchange.driver_queue import DriverQueue
-from tailrace.worker.exchange.outgoing import PostOffice
+from tailrace.worker.exchange.outgoing import OutgoingBuffer
 from tailrace.worker.exchange.sharing import make_groups
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tailrace.worker.execution.task import SourceSide, Task
 
 
-class Floor:
+class WorkerState:
     """The tasks of one worker and the state between them."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Floor:
         self.control_out = control
         self.bounds = site.bounds(program)
         self.driver = DriverQueue(control, self.bounds.driver, settings.frame_bytes_max)
-        self.post = PostOffice(site.slot, site.attempt, send, settings.batch_max, settings.frame_bytes_max)
+        self.outgoing = OutgoingBuffer(site.slot, site.attempt, send, settings.batch_max, settings.frame_bytes_max)
         self.tasks = build_tasks(program, site)
         self.sources: list[tuple[Task, SourceSide]] = [
             (task, task.source) for task in self.tasks if task.source is not None
@@ -101,7 +101,9 @@ class Floor:
 
     def task_of(self, box: Outbox) -> Task:
         """The task whose tuples an outbox holds; of what is handed out of a shared queue, one that takes from it."""
-        handing_out = [(group.mates[0], seat.box) for group in self.groups.values() for seat in group.seats]
+        handing_out = [
+            (group.members[0], consumer.box) for group in self.groups.values() for consumer in group.consumers
+        ]
         sending = [(task, each) for task in self.tasks for each in task.boxes]
         return next(task for task, each in sending + handing_out if each is box)
 

@@ -116,7 +116,7 @@ def test_a_worker_that_leaves_in_order_takes_no_state_along():
         plans = query.brain.moves.request(moves_to(query._program, query.brain, "spread", [0, 1]), "a test asks")
         query.advance(2.0)
         assert {plan.state for plan in plans} == {"done"}
-        query.brain.joining.dismiss([2])
+        query.brain.membership.dismiss([2])
         query.settle()
         source.end()
         result = query.finish()

@@ -84,7 +84,7 @@ def test_a_peer_with_the_secret_is_heard(listener):
         if listener.purpose == DATA:
             sock.sendall(framed(b"hello"))
             while not listener.taken:
-                listener.board.bell()
+                listener.connections.bell()
             assert listener.taken == [b"hello"]
         else:
             sock.sendall(framed(b"no message"))
@@ -187,8 +187,8 @@ def test_listeners_bind_to_the_address_they_are_given(listener):
     if listener.purpose == CONTROL:
         assert listener.loop._server.getsockname()[0] == "127.0.0.1"
     else:
-        assert listener.board.tcp_address[0] == "127.0.0.1"
-        assert Path(listener.board.nook.uds_path).parent.stat().st_mode & 0o777 == 0o700
+        assert listener.connections.tcp_address[0] == "127.0.0.1"
+        assert Path(listener.connections.endpoint.uds_path).parent.stat().st_mode & 0o777 == 0o700
 
 
 @cache

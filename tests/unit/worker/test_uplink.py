@@ -69,7 +69,7 @@ def crossing(running, nodes=2):
                 )
             return taken
 
-        cell.brain._floor.post._send = spy
+        cell.brain._worker.outgoing._send = spy
     return found
 
 

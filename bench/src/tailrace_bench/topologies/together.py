@@ -1,4 +1,4 @@
-"""Three topologies started one after another on the same nodes, then placed anew as one graph (StroMAX, figure 6).
+"""Three topologies started one after another on the same nodes, then placed again as one graph (StroMAX, figure 6).
 
 Each is dealt out over all nodes when it starts, as round robin does. The processing time of each is noted twice a
 second; in the middle all three are rebalanced together while they run, and the times before and after are compared.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.002
 
 
-class Relocation:
+class MoveApi:
     """The moves of one query, as its user asks for them."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Relocation:
         return stage
 
     def rebalance(self, policy: str | None = None) -> list[dict[str, Any]]:
-        """Place all tasks anew by what was measured, and move those that have another place then."""
+        """Place all tasks again by what was measured, and move those that have another place then."""
         name = policy or ("spread" if self._program.policy.rebalance == "off" else self._program.policy.rebalance)
 
         def ask(brain: CoordinatorBrain) -> list[Plan]:
@@ -105,12 +105,12 @@ class Relocation:
         leaving = here[workers:]
         joining: list[int] = []
         if workers > len(here):
-            self._loop.ask(lambda brain, _: joining.extend(brain.joining.expect(workers - len(here))))
+            self._loop.ask(lambda brain, _: joining.extend(brain.membership.expect(workers - len(here))))
             try:
                 self._host.add(self._boot, joining)
                 self._await_open(joining)
             except BaseException:
-                self._loop.ask(lambda brain, _: brain.joining.dismiss(joining))
+                self._loop.ask(lambda brain, _: brain.membership.dismiss(joining))
                 raise
 
         def ask(brain: CoordinatorBrain) -> list[Plan]:
@@ -119,7 +119,7 @@ class Relocation:
 
         told = self._carry_out(ask)
         if leaving:
-            self._loop.ask(lambda brain, _: brain.joining.dismiss(leaving))
+            self._loop.ask(lambda brain, _: brain.membership.dismiss(leaving))
         return told
 
     def _await_open(self, slots: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""Several queries on one session as one: a new one is placed with regard to those that run, and all may be placed anew.
+"""Several queries on one session as one: a new one is placed with regard to the others, and all may be placed again.
 
 Queries enter when they run and leave when they end; one session's queries know of each other through this module and of
 no others. ``busy_by_host`` is what a new query's placement goes by. ``moves_together`` is StroMAX's Rebalance (a),

@@ -1,6 +1,6 @@
 """The rebalancing loop: looks at every progress report and moves tasks, or key groups, when that pays.
 
-StroMAX (text 003, section IV) rebalances when a node is overloaded, TurboStream (text 004, section V) places anew by
+StroMAX (text 003, section IV) rebalances when a node is overloaded, TurboStream (text 004, section V) places again by
 what was measured; both restart the topology for it, so neither asks what a move costs. Ours does. With utilisation rho
 of a server (a worker's loop, or the thread of a task that has one) rho^2 / (1 - rho) tuples wait in front of it, or as
 many as were seen there; a placement is worth the tuples fewer that would wait, over a horizon, and costs the tuples

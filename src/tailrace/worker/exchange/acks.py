@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tailrace.worker.execution.task import Task
-    from tailrace.worker.worker_state import Floor
+    from tailrace.worker.worker_state import WorkerState
 
 #: Acks that wait for no others.
 _ACKS_NOW = 1024
@@ -26,20 +26,20 @@ _ACKS_NOW = 1024
 class Acknowledger:
     """The acks of one worker."""
 
-    def __init__(self, floor: Floor, partitions: list[list[Any]], placement: list[list[int]]) -> None:
-        self._floor = floor
+    def __init__(self, worker: WorkerState, partitions: list[list[Any]], placement: list[list[int]]) -> None:
+        self._worker = worker
         self._partitions = partitions
         self.find_sources(placement)
         self._gone_ns = 0
-        self._pace_ns = floor.program.settings.ack_pace_us * 1000
-        self._driver = floor.driver
+        self._pace_ns = worker.program.settings.ack_pace_us * 1000
+        self._driver = worker.driver
         self._until_taken: deque[tuple[int, array[int]]] = deque()
 
     def find_sources(self, placement: list[list[int]]) -> None:
         """Learn where the sources are, now and whenever tasks have moved."""
         #: The slot that hosts the source of each partition.
         self._owner = {row[0]: placement[row[1]][row[2]] for row in self._partitions}
-        self._source_of = {partition: source for _, source in self._floor.sources for partition in source.readers}
+        self._source_of = {partition: source for _, source in self._worker.sources for partition in source.readers}
 
     def settled(self, task: Task) -> bool:
         """Whether the driver has all that a task has sent to it."""
@@ -47,7 +47,7 @@ class Acknowledger:
 
     def arrived(self, heads: array[int], now_ns: int) -> None:
         """Enter acks into the ledgers of this worker's sources."""
-        sources = self._floor.sources
+        sources = self._worker.sources
         if len(sources) == 1:
             source = sources[0][1]
             source.latencies.add(source.ledger.acks(heads, now_ns))
@@ -73,10 +73,10 @@ class Acknowledger:
                 self._send_to(slot, part)
 
     def _send_to(self, slot: int, heads: array[int]) -> None:
-        if slot == self._floor.slot:
-            self.arrived(heads, self._floor.clock.now_ns())
+        if slot == self._worker.slot:
+            self.arrived(heads, self._worker.clock.now_ns())
         else:
-            self._floor.post.ack(slot, heads)
+            self._worker.outgoing.ack(slot, heads)
 
     def due(self, now_ns: int) -> bool:
         """Whether waiting acks should go now, and if so, note that they do.
@@ -84,7 +84,7 @@ class Acknowledger:
         The first after a pause goes at once; those behind it gather, because each message wakes a worker that has
         better things to do, and nobody waits for them but the ledger.
         """
-        waiting = self._floor.post.acks_waiting
+        waiting = self._worker.outgoing.acks_waiting
         if not waiting or (waiting < _ACKS_NOW and now_ns - self._gone_ns < self._pace_ns):
             return False
         self._gone_ns = now_ns
@@ -92,7 +92,7 @@ class Acknowledger:
 
     def wait_ns(self, now_ns: int) -> int | None:
         """How long waiting acks still gather; None when there are none."""
-        return max(0, self._gone_ns + self._pace_ns - now_ns) if self._floor.post.acks_waiting else None
+        return max(0, self._gone_ns + self._pace_ns - now_ns) if self._worker.outgoing.acks_waiting else None
 
     def taken(self, serial: int) -> None:
         """The driver has everything up to this serial: what waited for that is acknowledged."""

@@ -1,6 +1,6 @@
 """Which edges of a program keep their tuples near, and with which shares: the plan, seen as ``routing.near`` sees it.
 
-Workers build their rules from it, anew whenever tasks have moved. Edges by root, and those that lead to them, go by
+Workers build their rules from it, again whenever tasks have moved. Edges by root, and those that lead to them, go by
 *homes*, where tasks were placed first: these stay what they are when a task moves or its worker is started elsewhere,
 because the two incarnations of a root have to meet at one task whenever they come. All others go by where tasks are.
 """

@@ -27,7 +27,7 @@ ACKS_PER_FRAME_MAX = 4096
 MESSAGE_BYTES_AIM = 1024 * 1024
 
 
-class PostOffice:
+class OutgoingBuffer:
     """What this worker sends to the others."""
 
     def __init__(
@@ -92,9 +92,9 @@ class PostOffice:
         else:
             waiting.extend(heads)
 
-    def credit(self, slot: int, channel: int, consumed: int, era: int = 0) -> None:
-        """Tell a sender how many tuples of its channel were consumed in all, in this era of the channel."""
-        self._frame(slot, wire.CREDITS, channel, 0, wire.CREDIT.pack(consumed, era))
+    def credit(self, slot: int, channel: int, consumed: int, channel_epoch: int = 0) -> None:
+        """Tell a sender how many tuples of its channel were consumed in all, in this epoch of the channel."""
+        self._frame(slot, wire.CREDITS, channel, 0, wire.CREDIT.pack(consumed, channel_epoch))
 
     def record(self, slot: int, kind: int, channel: int, payload: bytes) -> None:
         """Send a control record behind all that was sent to the slot before."""
@@ -186,7 +186,7 @@ class PostOffice:
         self._acks.clear()
         self.acks_waiting = 0
 
-    def post(self, *, acks: bool) -> None:
+    def dispatch(self, *, acks: bool) -> None:
         """Hand all gathered frames to the transport, one message per peer unless it grew too long."""
         if acks and self._acks:
             self._frame_acks()

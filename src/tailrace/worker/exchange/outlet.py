@@ -123,7 +123,7 @@ def _spread(values: list[Any], sizes: Sizes, dests: Sequence[Any]) -> tuple[list
 Output = tuple[Outlet, list[Any], "Sizes"]
 
 
-class Given:
+class EmittedOutputs:
     """What a batch gave, kept so that it can be sent again bundle by bundle without running anything twice."""
 
     __slots__ = ("_lineages", "_outputs")
@@ -133,9 +133,12 @@ class Given:
         #: An ``Output`` each; after a journey, and until they are bound, with the number of the edge in front.
         self._outputs = outputs
 
-    def __reduce__(self) -> tuple[type[Given], tuple[array[int], list[Any]]]:
+    def __reduce__(self) -> tuple[type[EmittedOutputs], tuple[array[int], list[Any]]]:
         """Travel with the numbers of the edges in place of this worker's ends of them; ``bind`` finds others."""
-        return Given, (self._lineages, [(outlet.edge, values, sizes) for outlet, values, sizes in self._outputs])
+        return EmittedOutputs, (
+            self._lineages,
+            [(outlet.edge, values, sizes) for outlet, values, sizes in self._outputs],
+        )
 
     def bind(self, outlets: dict[int, Outlet]) -> None:
         """Give on through these, after a journey."""

@@ -1,10 +1,10 @@
 """Tasks that take from one queue: those of this worker by themselves, those of its node's other workers by hand-outs.
 
 The queue is at the group's *home* (``receiving.homes``), one logical task towards senders: credits, ends and losses are
-those of any inbox. A task of another worker has a *seat* at the home: a channel of its own, on which it is given as
+those of any inbox. A task of another worker has a *consumer* at the home: a channel of its own, on which it is given as
 much as it works off in one slice of time and more only when that is done, so that what it holds is a claim. When its
 worker is lost the claims go back to the queue, or their roots are sent again. Called by ``delivery``; may touch the
-floor.
+worker.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from tailrace.sending.outbox import Outbox
     from tailrace.worker.exchange.delivery import Delivery
     from tailrace.worker.execution.task import Task
-    from tailrace.worker.worker_state import Floor
+    from tailrace.worker.worker_state import WorkerState
 
 #: How much a new measurement of a value's cost counts.
 _COST_WEIGHT = 0.2
 
 
-class Seat:
+class RemoteConsumer:
     """The place of another worker's task at the queue: what it was given and how much it is given at a time."""
 
     def __init__(self, box: Outbox, concurrency: int | None) -> None:
@@ -86,7 +86,7 @@ class Seat:
         self._at_a_time = max(1, min(affordable, 2 * self._at_a_time, VALUES_PER_TURN_MAX))
 
     def leave(self) -> list[list[Arrival]]:
-        """The task's worker is gone: gives all claims, newest first, and begins anew."""
+        """The task's worker is gone: gives all claims, newest first, and begins again."""
         claims = [arrivals for arrivals, _, _ in reversed(self.claims)]
         self.claims.clear()
         self.box.clear()
@@ -97,36 +97,38 @@ class Seat:
 class Group:
     """The tasks of one stage that share a queue, at its home."""
 
-    def __init__(self, floor: Floor, mates: list[Task], inbox: SharedInbox, seats: list[Seat]) -> None:
-        self.mates = mates
+    def __init__(
+        self, worker: WorkerState, members: list[Task], inbox: SharedInbox, consumers: list[RemoteConsumer]
+    ) -> None:
+        self.members = members
         self.inbox = inbox
-        self.seats = seats
+        self.consumers = consumers
         #: The inboxes the tasks had and may have again.
         self.own: dict[Task, Inbox] = {}
         self.delivery: Delivery
-        self._floor = floor
-        self._tracked = floor.program.policy.tracked
-        self._slice_ns = floor.program.settings.slice_us * 1000
-        for seat in seats:
-            seat.box.finished = self._finished_of(seat)
+        self._worker = worker
+        self._tracked = worker.program.policy.tracked
+        self._slice_ns = worker.program.settings.slice_us * 1000
+        for consumer in consumers:
+            consumer.box.finished = self._finished_of(consumer)
 
     def wake(self) -> None:
         """Something waits, or all has ended: let everyone have it who is free."""
-        if self.seats:
+        if self.consumers:
             self._hand_out()
         if self.inbox.has_more:
-            for mate in self.mates:
-                self._floor.enqueue(mate)
+            for member in self.members:
+                self._worker.enqueue(member)
 
     def done(self, arrivals: list[Arrival]) -> None:
         """A task of this worker has done a piece of work."""
         if self.inbox.done(arrivals):
             self.wake()
 
-    def _finished_of(self, seat: Seat) -> Callable[[int, int], None]:
+    def _finished_of(self, consumer: RemoteConsumer) -> Callable[[int, int], None]:
         def finished(task: int, tuples: int) -> None:
             del task
-            for arrivals in seat.finish(tuples, self._floor.clock.now_ns(), self._slice_ns):
+            for arrivals in consumer.finish(tuples, self._worker.clock.now_ns(), self._slice_ns):
                 self.inbox.done(arrivals)
                 self.delivery.finished(arrivals)
             self.wake()
@@ -139,8 +141,8 @@ class Group:
         Not where roots are tracked: they are sent again, as an incarnation that guards look at twice, while the same
         incarnation might have been passed on already before its worker died.
         """
-        for seat in self.seats:
-            for arrivals in seat.leave() if seat.box.slot == slot else ():
+        for consumer in self.consumers:
+            for arrivals in consumer.leave() if consumer.box.slot == slot else ():
                 if self._tracked:
                     self.inbox.done(arrivals)
                     self.delivery.finished(arrivals)
@@ -150,29 +152,29 @@ class Group:
     def _hand_out(self) -> None:
         inbox = self.inbox
         # What the threads of this worker can take at once is left to them: it has no way to go.
-        kept = sum(max(0, mate.pieces_max - mate.in_flight) for mate in self.mates if mate.mode != "inline")
-        for seat in list(self.seats):
+        kept = sum(max(0, member.pieces_max - member.in_flight) for member in self.members if member.mode != "inline")
+        for consumer in list(self.consumers):
             if not inbox.waiting or inbox.tuples <= kept:
                 break
-            room = min(seat.room, inbox.tuples - kept)
-            if room > 0 and not seat.box.ended and not self._floor.post.holds(seat.box.slot):
-                self._give(seat, room)
-                self.seats.remove(seat)  # who has waited longest is first next time
-                self.seats.append(seat)
+            room = min(consumer.room, inbox.tuples - kept)
+            if room > 0 and not consumer.box.ended and not self._worker.outgoing.holds(consumer.box.slot):
+                self._give(consumer, room)
+                self.consumers.remove(consumer)  # who has waited longest is first next time
+                self.consumers.append(consumer)
         if inbox.ended:
             self._end()
 
-    def _give(self, seat: Seat, values_max: int) -> None:
-        floor = self._floor
+    def _give(self, consumer: RemoteConsumer, values_max: int) -> None:
+        worker = self._worker
         arrivals, batch = self.inbox.take(values_max)
         for channel, _, _ in arrivals:
             if channel.consumed - channel.reported >= channel.credit_step:
                 self.delivery.credit(channel)
-        seat.give(arrivals, batch, floor.clock.now_ns())
-        floor.dirty[seat.box] = None
+        consumer.give(arrivals, batch, worker.clock.now_ns())
+        worker.dirty[consumer.box] = None
 
     def _end(self) -> None:
-        for seat in self.seats:
-            if not seat.box.ended:
-                seat.box.ended = True
-                self._floor.dirty[seat.box] = None
+        for consumer in self.consumers:
+            if not consumer.box.ended:
+                consumer.box.ended = True
+                self._worker.dirty[consumer.box] = None

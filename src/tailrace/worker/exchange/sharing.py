@@ -1,6 +1,6 @@
 """Lets tasks take from one queue: when the worker is built, as the policy has it, or at run time, and back again.
 
-Called by the floor, and by whoever changes policies while the query runs. Touches the tasks' inboxes and the floor's
+Called by the worker, and by whoever changes policies while the query runs. Touches the tasks' inboxes and the worker's
 tables of channels.
 """
 
@@ -13,54 +13,56 @@ from tailrace.receiving.shared import may_share, shares
 from tailrace.receiving.shared_inbox import SharedInbox
 from tailrace.sending.outbox import Outbox
 from tailrace.worker.build import handout_channel, inbox_of
-from tailrace.worker.exchange.shared_queues import Group, Seat
+from tailrace.worker.exchange.shared_queues import Group, RemoteConsumer
 
 if TYPE_CHECKING:
     from tailrace.receiving.inbox import Channel
     from tailrace.worker.build import Site
     from tailrace.worker.exchange.delivery import Delivery
     from tailrace.worker.execution.task import Task
-    from tailrace.worker.worker_state import Floor
+    from tailrace.worker.worker_state import WorkerState
 
 
-def make_groups(floor: Floor, site: Site) -> dict[int, Group]:
+def make_groups(worker: WorkerState, site: Site) -> dict[int, Group]:
     """Let the tasks share that the policy lets, per stage."""
-    program = floor.program
+    program = worker.program
     found = {}
     for stage in program.plan.stages:
-        here = [task for task in floor.tasks if task.stage.id == stage.id]
+        here = [task for task in worker.tasks if task.stage.id == stage.id]
         homes = site.queues.get(stage.id)
         if homes is not None:
-            mates = [task for task in here if homes[task.index] == floor.slot]
-            away = [index for index, home in enumerate(homes) if home == floor.slot != site.placement[stage.id][index]]
+            members = [task for task in here if homes[task.index] == worker.slot]
+            away = [index for index, home in enumerate(homes) if home == worker.slot != site.placement[stage.id][index]]
         else:
-            mates, away = here, []
+            members, away = here, []
         wanted = shares(stage, program.plan.inputs[stage.id], program.policy.inbox, program.policy.sharing)
-        if wanted and mates and len(mates) + len(away) > 1:
-            found[stage.id] = _group(floor, site, mates, away)
+        if wanted and members and len(members) + len(away) > 1:
+            found[stage.id] = _group(worker, site, members, away)
     return found
 
 
-def _group(floor: Floor, site: Site, mates: list[Task], away: list[int]) -> Group:
-    program, stage = floor.program, mates[0].stage
-    seats = []
+def _group(worker: WorkerState, site: Site, members: list[Task], away: list[int]) -> Group:
+    program, stage = worker.program, members[0].stage
+    consumers = []
     channels: dict[int, Channel] = {}
     for index in away:
         channels |= inbox_of(program, site, stage, index).channels
         number = handout_channel(program.plan, stage, index)
         window_bytes = site.bounds(program).inbox
         box = Outbox(number, site.placement[stage.id][index], index, program.settings.inbox_tuples, window_bytes)
-        floor.outbound[number] = box
-        seats.append(Seat(box, stage.head.concurrency if stage.is_async else None))
+        worker.outbound[number] = box
+        consumers.append(RemoteConsumer(box, stage.head.concurrency if stage.is_async else None))
     for number, channel in channels.items():
-        floor.inbound[number] = (mates[0], channel)
-    return _share(floor, mates, channels, seats)
+        worker.inbound[number] = (members[0], channel)
+    return _share(worker, members, channels, consumers)
 
 
-def _share(floor: Floor, mates: list[Task], channels: dict[int, Channel], seats: list[Seat]) -> Group:
-    own = {task: task.inbox for task in mates if isinstance(task.inbox, Inbox)}
+def _share(
+    worker: WorkerState, members: list[Task], channels: dict[int, Channel], consumers: list[RemoteConsumer]
+) -> Group:
+    own = {task: task.inbox for task in members if isinstance(task.inbox, Inbox)}
     inbox = SharedInbox({number: each for mine in own.values() for number, each in mine.channels.items()} | channels)
-    group = Group(floor, mates, inbox, seats)
+    group = Group(worker, members, inbox, consumers)
     group.own = own
     for task, mine in own.items():
         inbox.adopt(mine.leave())
@@ -68,37 +70,37 @@ def _share(floor: Floor, mates: list[Task], channels: dict[int, Channel], seats:
     return group
 
 
-def share(floor: Floor, stage: int, delivery: Delivery) -> bool:
+def share(worker: WorkerState, stage: int, delivery: Delivery) -> bool:
     """Let the tasks of a stage in this worker take from one queue from now on; false where there is nothing to do.
 
     Nor is there where one of them has seen the end of its input: it takes no more, neither from its own queue nor from
     another's.
     """
-    mates = [task for task in floor.tasks if task.stage.id == stage]
-    if len(mates) < 2 or stage in floor.groups or any(task.closing for task in mates):  # noqa: PLR2004
+    members = [task for task in worker.tasks if task.stage.id == stage]
+    if len(members) < 2 or stage in worker.groups or any(task.closing for task in members):  # noqa: PLR2004
         return False
-    if not may_share(mates[0].stage, floor.program.plan.inputs[stage]):
+    if not may_share(members[0].stage, worker.program.plan.inputs[stage]):
         return False
-    floor.groups[stage] = group = _share(floor, mates, {}, [])
+    worker.groups[stage] = group = _share(worker, members, {}, [])
     group.delivery = delivery
     group.wake()
     return True
 
 
-def unshare(floor: Floor, stage: int) -> bool:
+def unshare(worker: WorkerState, stage: int) -> bool:
     """Give each task of a stage its own queue again; false where there is nothing to do, or other workers take part.
 
     What is being worked on is finished by whoever claimed it.
     """
-    group = floor.groups.get(stage)
-    if group is None or group.seats or any(task.closing for task in group.mates):
+    group = worker.groups.get(stage)
+    if group is None or group.consumers or any(task.closing for task in group.members):
         return False
-    del floor.groups[stage]
+    del worker.groups[stage]
     for task, own in group.own.items():
         task.inbox, task.group = own, None
     for channel, batch, since_ns in group.inbox.leave():
-        task, _ = floor.inbound[channel.id]
+        task, _ = worker.inbound[channel.id]
         group.own[task].adopt(channel, batch, since_ns)
-    for task in group.mates:
-        floor.enqueue(task)
+    for task in group.members:
+        worker.enqueue(task)
     return True

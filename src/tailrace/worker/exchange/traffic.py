@@ -42,7 +42,7 @@ class LinkMeter:
                     if now != before:
                         self._seen[box.channel] = now
                         total = self._totals.setdefault((outlet.edge, self._kind(box.slot, here, peers)), [0, 0])
-                        # A task that left and came back has begun to count anew.
+                        # A task that left and came back has begun to count again.
                         total[0] += now[0] - before[0] if now[0] >= before[0] else now[0]
                         total[1] += now[1] - before[1] if now[1] >= before[1] else now[1]
         return [[edge, kind, *total] for (edge, kind), total in sorted(self._totals.items())]

@@ -8,25 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tailrace.worker.execution.completion import Settling
-    from tailrace.worker.worker_state import Floor
+    from tailrace.worker.execution.completion import Completion
+    from tailrace.worker.worker_state import WorkerState
 
 _NEVER_NS = 1 << 62
 
 
-class LateRoots:
+class ReplayTimer:
     """The sources of a worker that send what is late again."""
 
-    def __init__(self, floor: Floor, settling: Settling) -> None:
-        self._settling = settling
-        self._floor = floor
-        self._outbox_tuples = floor.program.settings.outbox_tuples
-        self._outbox_bytes = floor.bounds.outbox
+    def __init__(self, worker: WorkerState, completion: Completion) -> None:
+        self._completion = completion
+        self._worker = worker
+        self._outbox_tuples = worker.program.settings.outbox_tuples
+        self._outbox_bytes = worker.bounds.outbox
         self.refresh()
 
     def refresh(self) -> None:
         """Tasks have come or gone."""
-        sources = self._floor.sources
+        sources = self._worker.sources
         self._sources = [(task, side, side.replays) for task, side in sources if side.replays is not None]
         self._next_ns = 0
         #: Whether looking cannot wait for the loop's housekeeping.
@@ -53,5 +53,5 @@ class LateRoots:
             replays.learn(source.ledger, now_ns)
             # Behind a full outbox nothing was lost: sending again would only make it longer.
             if not task.held_back(self._outbox_tuples, self._outbox_bytes):
-                self._settling.replay(task, source, replays.due(source.ledger, now_ns))
+                self._completion.replay(task, source, replays.due(source.ledger, now_ns))
             self._next_ns = min(self._next_ns, replays.next_look_ns(source.ledger, now_ns))

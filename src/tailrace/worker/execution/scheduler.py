@@ -9,9 +9,9 @@ from tailrace.worker.execution.task import CloseWork, ReadWork, Task, TickWork, 
 if TYPE_CHECKING:
     from tailrace.worker.exchange.acks import Acknowledger
     from tailrace.worker.exchange.delivery import Delivery
-    from tailrace.worker.execution.completion import Settling
+    from tailrace.worker.execution.completion import Completion
     from tailrace.worker.execution.task import SourceSide
-    from tailrace.worker.worker_state import Floor
+    from tailrace.worker.worker_state import WorkerState
 
 _NS_PER_S = 1_000_000_000
 #: How long a worker with nothing to do may sleep.
@@ -30,20 +30,20 @@ _THREAD_RECORDS = 64
 class Scheduler:
     """Makes pieces of work out of what waits."""
 
-    def __init__(self, floor: Floor, delivery: Delivery, settling: Settling, acks: Acknowledger) -> None:
-        self._floor = floor
+    def __init__(self, worker: WorkerState, delivery: Delivery, completion: Completion, acks: Acknowledger) -> None:
+        self._worker = worker
         self._acks = acks
         self._delivery = delivery
-        self._settling = settling
-        self._driver = floor.driver
+        self._completion = completion
+        self._driver = worker.driver
         self.refresh()
         self._source_first = False
-        settings = floor.program.settings
+        settings = worker.program.settings
         self._slice_ns = settings.slice_us * 1000
         self._outbox_tuples = settings.outbox_tuples
-        self._outbox_bytes = floor.bounds.outbox
+        self._outbox_bytes = worker.bounds.outbox
         self._max_pending = settings.max_pending
-        self._pending_bytes = floor.bounds.pending
+        self._pending_bytes = worker.bounds.pending
         #: Tasks among those that are ready which were held back when last looked at: a credit brings them on.
         self._held = 0
         #: Whether acks may wait for the end of the sleep that ``wait_us`` has named.
@@ -53,7 +53,7 @@ class Scheduler:
         """The next piece of user code to run; None when there is nothing to do."""
         if self._ticking and (tick := self._tick_work()) is not None:
             return tick
-        if not self._floor.sources:
+        if not self._worker.sources:
             return self._task_work()
         self._source_first = not self._source_first
         if self._source_first:
@@ -62,21 +62,21 @@ class Scheduler:
 
     def refresh(self) -> None:
         """Tasks have come or gone."""
-        self._ticking = [task for task in self._floor.tasks if task.chain.tick_every_s is not None]
+        self._ticking = [task for task in self._worker.tasks if task.chain.tick_every_s is not None]
 
     def again(self, task: Task) -> None:
         """A piece of a task's work came back: what it gave is to be sent, and it may have more to do."""
-        self._floor.mark_dirty(task)
+        self._worker.mark_dirty(task)
         if task.inbox is not None and task.inbox.has_more:
-            self._floor.enqueue(task)
+            self._worker.enqueue(task)
 
     def _held_back(self, task: Task) -> bool:
         """Whether a task must wait until what it gave before is gone: to other tasks, or to the driver."""
         return task.held_back(self._outbox_tuples, self._outbox_bytes) or self._driver.holds_back(task)
 
     def _task_work(self) -> Work | None:
-        floor = self._floor
-        ready = floor.ready
+        worker = self._worker
+        ready = worker.ready
         looks = len(ready)
         self._held = 0
         while looks and ready:
@@ -90,12 +90,12 @@ class Scheduler:
             inbox = task.inbox
             if inbox is not None and inbox.waiting:
                 if self._held_back(task):
-                    floor.enqueue(task)
+                    worker.enqueue(task)
                     self._held += 1
                     continue
                 work = self._take(task, task.values_per_turn(self._slice_ns))
                 if inbox.has_more:
-                    floor.enqueue(task)
+                    worker.enqueue(task)
                 if work is not None:
                     return work
                 looks += 1  # all duplicates; taken for idleness, each batch of them would cost a sleep
@@ -106,7 +106,7 @@ class Scheduler:
     @property
     def has_ready(self) -> bool:
         """Whether a task could be given work now: sending may have made room since those held back were looked at."""
-        ready = self._floor.ready
+        ready = self._worker.ready
         if len(ready) > self._held:
             return True
         for task in ready:  # noqa: SIM110 - any() takes twice as long
@@ -117,14 +117,14 @@ class Scheduler:
     def _take(self, task: Task, values_max: int) -> Work | None:
         """Take a batch from the inbox; duplicates are answered here and never reach the user's code."""
         arrivals, batch = task.inbox.take(values_max)  # type: ignore[union-attr]
-        now_ns = self._floor.clock.now_ns()
+        now_ns = self._worker.clock.now_ns()
         for channel, count, since_ns in arrivals:
             if channel.consumed - channel.reported >= channel.credit_step:
                 self._delivery.credit(channel)
             task.waited_ns += (now_ns - since_ns) * count
-        keep = task.guard.admit(batch) if task.guard is not None else None
+        keep = task.deduplicator.admit(batch) if task.deduplicator is not None else None
         if keep is not None:
-            self._settling.repeat(task, batch.select([not fresh for fresh in keep]))
+            self._completion.repeat(task, batch.select([not fresh for fresh in keep]))
             batch = batch.select(keep)
             if not batch.values:
                 return None
@@ -134,7 +134,7 @@ class Scheduler:
         return task.issue(work)
 
     def _source_work(self) -> Work | None:
-        for task, source in self._floor.sources:
+        for task, source in self._worker.sources:
             if task.closed or task.in_flight or source.paused:
                 continue
             if source.exhausted:
@@ -147,7 +147,7 @@ class Scheduler:
             room = self._room(source)
             if room <= 0:
                 continue
-            found = source.next_reader(self._floor.clock)
+            found = source.next_reader(self._worker.clock)
             if found is not None:
                 inline = task.mode == "inline"
                 records_max = task.values_per_turn(self._slice_ns) if inline else _THREAD_RECORDS
@@ -164,7 +164,7 @@ class Scheduler:
 
     def _tick_due(self, task: Task) -> bool:
         """Whether it is time for a tick; of two in a row the second lets records and tuples that wait go first."""
-        if task.next_tick_ns is None or task.closing or self._floor.clock.now_ns() < task.next_tick_ns:
+        if task.next_tick_ns is None or task.closing or self._worker.clock.now_ns() < task.next_tick_ns:
             return False
         if not task.ticked:
             return True
@@ -176,7 +176,7 @@ class Scheduler:
         for task in self._ticking:
             if not task.in_flight and self._tick_due(task) and not self._held_back(task):
                 task.ticked = True
-                return task.issue(TickWork(task, self._floor.clock.now_ns() / _NS_PER_S))
+                return task.issue(TickWork(task, self._worker.clock.now_ns() / _NS_PER_S))
         return None
 
     def _close_work(self, task: Task) -> Work:
@@ -186,17 +186,17 @@ class Scheduler:
     def wait_us(self) -> int:
         """How long nothing will be due, in microseconds, if no message comes; asked when ``next_work`` gave nothing."""
         self.patient = False
-        if self._floor.post.stuck:
+        if self._worker.outgoing.stuck:
             return _STUCK_US
         until_us = IDLE_US
-        now_ns = self._floor.clock.now_ns()
+        now_ns = self._worker.clock.now_ns()
         held_back = False
         acks_ns, sends_ns = self._acks.wait_ns(now_ns), self._delivery.wait_ns(now_ns)
         if acks_ns is not None:
             until_us = min(until_us, acks_ns // 1000)
         if sends_ns is not None:
             until_us = min(until_us, sends_ns // 1000)
-        for task, source in self._floor.sources:
+        for task, source in self._worker.sources:
             if task.closed or source.exhausted or task.in_flight or source.paused:
                 continue
             if self._room(source) <= 0 or self._held_back(task):
@@ -206,7 +206,7 @@ class Scheduler:
         for task in self._ticking:
             if task.next_tick_ns is not None and not task.closing and not task.in_flight and not self._held_back(task):
                 until_us = min(until_us, max(0, task.next_tick_ns - now_ns) // 1000)
-        if self._floor.ready:  # held back, all of them
+        if self._worker.ready:  # held back, all of them
             held_back = True
             until_us = min(until_us, HELD_US)
         self.patient = until_us <= _PATIENCE_US and not held_back

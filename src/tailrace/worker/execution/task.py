@@ -13,7 +13,7 @@ from tailrace.batch import HEAD_PLACES, Batch, numbers, root_id
 from tailrace.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
-    from tailrace.acking.dedup import Guard
+    from tailrace.acking.dedup import Deduplicator
     from tailrace.acking.ledger import Ledger
     from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
@@ -49,7 +49,7 @@ class Task:
         self.inbox: Inbox | SharedInbox | None = None
         #: Those that take from the same inbox; None where this task has its own.
         self.group: Group | None = None
-        self.guard: Guard | None = None
+        self.deduplicator: Deduplicator | None = None
         self.source: SourceSide | None = None
         self.mode: Mode = "async" if stage.is_async else "thread" if stage.head.blocking else "inline"
         self.in_flight = 0
@@ -84,7 +84,7 @@ class Task:
         """How many pieces of work may be out at once."""
         if self.mode == "async":
             return self.stage.head.concurrency
-        # What waits in front of a busy thread is out of its mates' reach.
+        # What waits in front of a busy thread is out of its members' reach.
         return self._thread_pieces if self.mode == "thread" and self.group is None else 1
 
     def values_per_turn(self, slice_ns: int) -> int:

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from tailrace.worker.exchange.delivery import Delivery
     from tailrace.worker.exchange.nearness import Nearness
     from tailrace.worker.exchange.outlet import Outlet
-    from tailrace.worker.worker_state import Floor
+    from tailrace.worker.worker_state import WorkerState
 
 EPOCH = struct.Struct("<I")
-#: The new era of a channel and the slot that its sending task has in it.
+#: The new epoch of a channel and the slot that its sending task has in it.
 MOVED = struct.Struct("<IH")
 
 
-class Ways:
+class ChannelControl:
     """What leads out of one worker's tasks, and into them."""
 
-    def __init__(self, floor: Floor, site: Site, delivery: Delivery, nearness: Nearness) -> None:
-        self._floor = floor
+    def __init__(self, worker: WorkerState, site: Site, delivery: Delivery, nearness: Nearness) -> None:
+        self._worker = worker
         self._site = site
         self._delivery = delivery
         self._nearness = nearness
@@ -44,25 +44,25 @@ class Ways:
 
     def all(self) -> Iterator[tuple[Outlet, Outbox]]:
         """Every way out of this worker's tasks."""
-        for task in self._floor.tasks:
+        for task in self._worker.tasks:
             for outlet in task.outlets.values():
                 for box in outlet.boxes:
                     yield outlet, box
 
     def target(self, outlet: Outlet) -> int:
         """The stage at the end of an edge."""
-        return self._floor.program.plan.edges[outlet.edge].dst_stage
+        return self._worker.program.plan.edges[outlet.edge].dst_stage
 
     def hold(self, box: Outbox) -> None:
         """Send nothing more from an outbox."""
         box.paused = True
-        self._floor.dirty.pop(box, None)
+        self._worker.dirty.pop(box, None)
 
     def release(self, box: Outbox) -> None:
         """Let an outbox send again."""
         box.paused = False
         if box.values or box.ended:
-            self._floor.dirty[box] = None
+            self._worker.dirty[box] = None
 
     def off_the_link(self) -> None:
         """Take outboxes that wait for a limited uplink back: some of them may not send now."""
@@ -71,32 +71,32 @@ class Ways:
 
     def say_paused(self, box: Outbox, epoch: int) -> None:
         """Say, behind what was sent, that no more comes for now."""
-        if box.slot == self._floor.slot:
-            self._floor.inbound[box.channel][1].paused = epoch
+        if box.slot == self._worker.slot:
+            self._worker.inbound[box.channel][1].paused = epoch
         else:
-            self._floor.post.record(box.slot, wire.PAUSED, box.channel, EPOCH.pack(epoch))
+            self._worker.outgoing.record(box.slot, wire.PAUSED, box.channel, EPOCH.pack(epoch))
 
-    def say_moved(self, box: Outbox, era: int, slot: int) -> None:
+    def say_moved(self, box: Outbox, channel_epoch: int, slot: int) -> None:
         """Say, behind what was sent, from where the rest comes."""
-        self._floor.post.record(box.slot, wire.MOVED, box.channel, MOVED.pack(era, slot))
+        self._worker.outgoing.record(box.slot, wire.MOVED, box.channel, MOVED.pack(channel_epoch, slot))
 
-    def divert(self, channel: Channel, era: int, slot: int, sender: int) -> None:
+    def divert(self, channel: Channel, channel_epoch: int, slot: int, sender: int) -> None:
         """The task at the other end of a channel leaves its slot, or has come back to it."""
-        undone = era % 2 == 1
-        if not undone and era // 2 <= self.closed:
+        undone = channel_epoch % 2 == 1
+        if not undone and channel_epoch // 2 <= self.closed:
             return  # given up in the meantime: what follows from the sender says so
-        if channel.era != era:
+        if channel.channel_epoch != channel_epoch:
             if not undone:
                 self._diverted[channel] = channel.slot
             channel.slot = slot
-            channel.reset(era)
-        if not undone and sender != self._floor.slot:
-            self._floor.post.record(sender, wire.SEEN, channel.id, EPOCH.pack(era))
+            channel.reset(channel_epoch)
+        if not undone and sender != self._worker.slot:
+            self._worker.outgoing.record(sender, wire.SEEN, channel.id, EPOCH.pack(channel_epoch))
 
-    def undo(self, era: int) -> None:
+    def undo(self, channel_epoch: int) -> None:
         """A plan was given up: what its tasks send comes from their old places."""
         for channel, slot in self._diverted.items():
-            if channel.era == era:  # else the old place itself has said that it goes on
+            if channel.channel_epoch == channel_epoch:  # else the old place itself has said that it goes on
                 channel.slot = slot
 
     def end(self, epoch: int) -> None:
@@ -106,10 +106,10 @@ class Ways:
 
     def reroute(self, stages: set[int]) -> None:
         """Senders that prefer receivers near them look which those are now."""
-        program, site = self._floor.program, self._site
+        program, site = self._worker.program, self._site
         before = dict(site.near)
         site.near.update(self._nearness.rows(site.placement))
-        for task in self._floor.tasks:
+        for task in self._worker.tasks:
             for number, outlet in task.outlets.items():
                 edge = program.plan.edges[number]
                 local = edge.grouping.kind == "local" and edge.dst_stage in stages

@@ -12,7 +12,7 @@ from tailrace.batch import HEAD_PLACES, Batch, numbers
 from tailrace.routing.fields import CACHED_KEYS_MAX, even_groups, group_of
 from tailrace.transport import codec
 from tailrace.worker.build import channel_bases
-from tailrace.worker.exchange.outlet import Given
+from tailrace.worker.exchange.outlet import EmittedOutputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +127,7 @@ def pack(task: Task, keys: KeyGroups, groups: frozenset[int], waiting: list[Wait
             (keys.way_of(channel.id), batch.values, batch.sizes, batch.heads, now_ns - since_ns)
             for channel, batch, since_ns in waiting
         ],
-        "guard": task.guard,
+        "guard": task.deduplicator,
     })  # fmt: skip
 
 
@@ -135,11 +135,11 @@ def take_in(task: Task, keys: KeyGroups, parcel: dict[str, Any], now_ns: int) ->
     """Let a task have what came with some groups; what waited for them comes before all that has come since."""
     for name, states in parcel["states"].items():
         task.chain.steps[name].states.update(states)  # type: ignore[attr-defined]
-    if task.guard is not None and parcel["guard"] is not None:
+    if task.deduplicator is not None and parcel["guard"] is not None:
         for given in parcel["guard"].remembered():
-            if isinstance(given, Given):
+            if isinstance(given, EmittedOutputs):
                 given.bind(task.outlets)
-        task.guard.absorb(parcel["guard"])
+        task.deduplicator.absorb(parcel["guard"])
     inbox = own_inbox(task)
     inbox.put_first(
         [

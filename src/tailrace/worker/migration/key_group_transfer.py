@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tailrace.worker.build import Site
     from tailrace.worker.exchange.acks import Acknowledger
     from tailrace.worker.migration.key_plan import Giving, KeyPlan, Taking
-    from tailrace.worker.worker_state import Floor
+    from tailrace.worker.worker_state import WorkerState
 
 
 class KeyHandover:
     """What goes with key groups from and to the tasks of one worker."""
 
-    def __init__(self, floor: Floor, site: Site, acks: Acknowledger) -> None:
-        self._floor = floor
+    def __init__(self, worker: WorkerState, site: Site, acks: Acknowledger) -> None:
+        self._worker = worker
         self._site = site
         self._acks = acks
         #: The newest plan that is over, here; what still comes of it is late.
@@ -59,25 +59,25 @@ class KeyHandover:
         for row in giving.rows:
             if row.at in giving.parcels:
                 slot = self._site.placement[task.stage.id][row.new]
-                giving.parcels[row.at].send(self._floor.post, slot, wire.KEYS, (plan.epoch, row.at))
+                giving.parcels[row.at].send(self._worker.outgoing, slot, wire.KEYS, (plan.epoch, row.at))
         if not giving.asked and not any(box.values for box in task.boxes):
             giving.asked = True
             for box in task.boxes:
-                if box.slot != self._floor.slot:
+                if box.slot != self._worker.slot:
                     giving.unseen.add(box.channel)
-                    self._floor.post.record(box.slot, wire.BEHIND, box.channel, EPOCH.pack(plan.epoch))
+                    self._worker.outgoing.record(box.slot, wire.BEHIND, box.channel, EPOCH.pack(plan.epoch))
         if giving.asked and not giving.unseen and not giving.cleared and not any(giving.parcels.values()):
             giving.cleared = True
             for row in giving.rows:
-                self._floor.control_out.append(protocol.Cleared(plan.epoch, plan.stage, row.at))
+                self._worker.control_out.append(protocol.Cleared(plan.epoch, plan.stage, row.at))
 
     def _freeze(self, each: Giving | Taking) -> None:
         each.frozen = True
         each.next_tick_ns, each.task.next_tick_ns = each.task.next_tick_ns, None
-        self._floor.freeze(each.task)
+        self._worker.freeze(each.task)
 
     def _pack(self, giving: Giving, plan: KeyPlan) -> None:
-        task, now_ns = giving.task, self._floor.clock.now_ns()
+        task, now_ns = giving.task, self._worker.clock.now_ns()
         stay = list(own_inbox(task).waiting)
         giving.batches = len(stay)
         if task.closing:
@@ -116,7 +116,7 @@ class KeyHandover:
             self._fail(plan, MoveError("The operator has come to its end."))
         elif not task.in_flight:
             taking.installed = True
-            self._floor.control_out.append(protocol.Installed(plan.epoch, plan.stage, taking.row.at))
+            self._worker.control_out.append(protocol.Installed(plan.epoch, plan.stage, taking.row.at))
 
     def _fail(self, plan: KeyPlan, error: Exception) -> None:
         plan.failed = True
@@ -125,4 +125,4 @@ class KeyHandover:
     def give_up(self, epoch: int, error: Exception) -> None:
         """Tell the coordinator why a plan cannot be carried out."""
         text = getattr(error, "message", f"{type(error).__name__}: {error}")
-        self._floor.control_out.append(protocol.MoveFailed(epoch, text, getattr(error, "hint", "")))
+        self._worker.control_out.append(protocol.MoveFailed(epoch, text, getattr(error, "hint", "")))

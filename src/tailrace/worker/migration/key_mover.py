@@ -6,10 +6,10 @@
    all have said so and no piece of its work is out, stands still, lets its outboxes run empty, makes sure in band that
    all it sent has arrived (``BEHIND``, ``BEHIND_SEEN``), and sends what goes with the groups (``KEYS``) to the new
    task, which stands still from then on, its work in hand finished.
-4. ``Regroup`` with the groups at their new tasks: senders sort anew what waits for the old ones, the old task drops
+4. ``Regroup`` with the groups at their new tasks: senders sort again what waits for the old ones, the old task drops
    what has gone, the new one takes it in front of what has come since. Or ``Undo``: all go on as before.
 
-Called by the brain with the coordinator's orders and by ``delivery`` with frames; touches the floor.
+Called by the brain with the coordinator's orders and by ``delivery`` with frames; touches the worker.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tailrace.worker.exchange.delivery import Delivery
     from tailrace.worker.exchange.outlet import Outlet
     from tailrace.worker.execution.task import Task
-    from tailrace.worker.migration.channel_control import Ways
-    from tailrace.worker.worker_state import Floor
+    from tailrace.worker.migration.channel_control import ChannelControl
+    from tailrace.worker.worker_state import WorkerState
 
 #: How soon to look again while something of a plan is under way here.
 LOOK_US = 200
@@ -46,8 +46,10 @@ LOOK_US = 200
 class KeyMover:
     """The moves of key groups at one worker."""
 
-    def __init__(self, floor: Floor, site: Site, acks: Acknowledger, delivery: Delivery, ways: Ways) -> None:
-        self._floor = floor
+    def __init__(
+        self, worker: WorkerState, site: Site, acks: Acknowledger, delivery: Delivery, ways: ChannelControl
+    ) -> None:
+        self._worker = worker
         self._site = site
         self._delivery = delivery
         self._ways = ways
@@ -57,7 +59,7 @@ class KeyMover:
         self._asked = False
         #: Tasks that stand still while sources are held.
         self._still: list[Task] = []
-        self._handover = KeyHandover(floor, site, acks)
+        self._handover = KeyHandover(worker, site, acks)
         #: Offsets of this worker's partitions below which roots are cut the old way, until those are complete.
         self._ripening: dict[int, int] = {}
 
@@ -91,18 +93,18 @@ class KeyMover:
     def _hold(self, message: protocol.HoldSources) -> None:
         """Read nothing until told to go on."""
         self._held, self._asked = message.epoch, True
-        for _, source in self._floor.sources:
+        for _, source in self._worker.sources:
             source.paused = True
         if message.restarted:
-            self._still = [task for task in self._floor.tasks if task.stage.id == message.stage]
+            self._still = [task for task in self._worker.tasks if task.stage.id == message.stage]
         for task in self._still:
-            self._floor.freeze(task)
+            self._worker.freeze(task)
 
     def _pause(self, message: protocol.PauseKeys) -> None:
         """Begin to move groups."""
-        keys = KeyGroups(self._floor.program, message.stage)
+        keys = KeyGroups(self._worker.program, message.stage)
         rows = [Row(at, old, new, frozenset(groups)) for at, (old, new, groups) in enumerate(message.moves)]
-        here = {task.index: task for task in self._floor.tasks if task.stage.id == message.stage}
+        here = {task.index: task for task in self._worker.tasks if task.stage.id == message.stage}
         giving = [
             Giving(here[old], [row for row in rows if row.old == old])
             for old in sorted({row.old for row in rows} & here.keys())
@@ -126,17 +128,17 @@ class KeyMover:
         self._site.tables[message.stage] = message.table
         if plan is not None and plan.epoch == message.epoch:
             self._switch(plan)
-        for task in self._floor.tasks:
-            if task.stage.id == message.stage and task.guard is not None:
-                task.guard.floors = floors_of(message.table)
+        for task in self._worker.tasks:
+            if task.stage.id == message.stage and task.deduplicator is not None:
+                task.deduplicator.floors = floors_of(message.table)
         self._stir()
-        mine = {partition for _, source in self._floor.sources for partition in source.readers}
+        mine = {partition for _, source in self._worker.sources for partition in source.readers}
         self._ripening = {part: offset for part, offset in message.table.since.items() if part in mine}
         for task, outlet in self._senders(message.stage):
-            edge = self._floor.program.plan.edges[outlet.edge]
-            outlet.switch(router_of(self._floor.program, self._site, edge, task.index))
+            edge = self._worker.program.plan.edges[outlet.edge]
+            outlet.switch(router_of(self._worker.program, self._site, edge, task.index))
             outlet.branch(ways_beyond(message.table, len(outlet.boxes)))
-        self._floor.control_out.append(protocol.Relocated(message.epoch))
+        self._worker.control_out.append(protocol.Relocated(message.epoch))
 
     def undo(self, epoch: int) -> None:
         """A plan is given up: all groups stay where they are."""
@@ -151,13 +153,13 @@ class KeyMover:
         """Everyone goes by the new cut, or it was given up: sources may read."""
         self._held, self._asked = 0, False
         self._stir()
-        for _, source in self._floor.sources:
+        for _, source in self._worker.sources:
             source.paused = False
 
     def _stir(self) -> None:
         """Let the tasks go on that stood still while sources were held."""
         for task in self._still:
-            self._floor.thaw(task)
+            self._worker.thaw(task)
         self._still = []
 
     def _switch(self, plan: KeyPlan) -> None:
@@ -167,7 +169,7 @@ class KeyMover:
             give_away(giving.task, plan.keys, giving.groups)
             for channel in own_inbox(giving.task).keep(giving.stays, giving.batches):
                 self._delivery.credit(channel)
-        now_ns = self._floor.clock.now_ns()
+        now_ns = self._worker.clock.now_ns()
         for taking in plan.taking.values():
             if taking.parcel is not None:
                 take_in(taking.task, plan.keys, taking.parcel, now_ns)
@@ -196,14 +198,14 @@ class KeyMover:
         for each in standing:
             if each.frozen:
                 each.task.next_tick_ns = each.next_tick_ns
-                self._floor.thaw(each.task)
+                self._worker.thaw(each.task)
                 each.frozen = False
         self._ways.off_the_link()
 
     # -- ways ----------------------------------------------------------------------------------------------------
 
     def _senders(self, stage: int) -> Iterator[tuple[Task, Outlet]]:
-        for task in self._floor.tasks:
+        for task in self._worker.tasks:
             for outlet in task.outlets.values():
                 if self._ways.target(outlet) == stage:
                     yield task, outlet
@@ -219,14 +221,14 @@ class KeyMover:
         if box in plan.paused:
             self._ways.say_paused(box, plan.epoch)
         if any(box.channel in each.unseen for each in plan.giving):
-            self._floor.post.record(box.slot, wire.BEHIND, box.channel, EPOCH.pack(plan.epoch))
+            self._worker.outgoing.record(box.slot, wire.BEHIND, box.channel, EPOCH.pack(plan.epoch))
 
     def on_frame(self, kind: int, number: int, content: bytes, slot: int) -> None:
         """Take in what another worker says about key groups that move."""
         if kind == wire.KEYS:
             self._handover.take_part(number, memoryview(content))
         elif kind == wire.BEHIND:
-            self._floor.post.record(slot, wire.BEHIND_SEEN, number, bytes(content))
+            self._worker.outgoing.record(slot, wire.BEHIND_SEEN, number, bytes(content))
         elif self._plan is not None and EPOCH.unpack(content)[0] == self._plan.epoch:
             for each in self._plan.giving:
                 each.unseen.discard(number)
@@ -235,7 +237,7 @@ class KeyMover:
 
     def progress(self) -> None:
         """Take everything as far as it can be taken now; called once per round while something is to be done."""
-        if self._asked and not any(task.in_flight for task, _ in self._floor.sources):
+        if self._asked and not any(task.in_flight for task, _ in self._worker.sources):
             self._say_held()
         if self._plan is not None:
             self._handover.go_on(self._plan)
@@ -243,11 +245,11 @@ class KeyMover:
     def _say_held(self) -> None:
         offsets: dict[int, int] = {}
         incs: dict[int, int] = {}
-        for _, source in self._floor.sources:
+        for _, source in self._worker.sources:
             offsets |= source.ledger.next_offsets()
             incs |= dict.fromkeys(source.readers, source.ledger.base_inc)
         for task in self._still:
-            for partition, offset in task.guard.newest().items() if task.guard is not None else ():
+            for partition, offset in task.deduplicator.newest().items() if task.deduplicator is not None else ():
                 offsets[partition] = max(offset, offsets.get(partition, 0))
-        self._floor.control_out.append(protocol.Held(self._held, offsets, incs))
+        self._worker.control_out.append(protocol.Held(self._held, offsets, incs))
         self._asked = False

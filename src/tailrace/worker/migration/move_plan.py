@@ -53,6 +53,6 @@ class MovePlan:
     arrived: list[Task] = field(default_factory=list)
 
 
-def era_of(epoch: int, *, undone: bool = False) -> int:
-    """The era of the channels of a task after a plan was carried out, or after it was undone."""
+def channel_epoch_of(epoch: int, *, undone: bool = False) -> int:
+    """The epoch of the channels of a task after a plan was carried out, or after it was undone."""
     return 2 * epoch + undone

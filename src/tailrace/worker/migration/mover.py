@@ -11,8 +11,8 @@ A plan of moves has an epoch. In it each worker
    says ``Undo``: goes on as before.
 
 So nothing is under way to or from a task when it changes its place, and order holds on every channel. Counts of a
-channel begin anew with each move, under a new *era*, so that a late credit of the old place is known for what it is.
-Called by the brain with the coordinator's orders and by ``delivery`` with frames; touches the floor.
+channel begin again with each move, under a new *epoch*, so that a late credit of the old place is known for what it is.
+Called by the brain with the coordinator's orders and by ``delivery`` with frames; touches the worker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tailrace.worker.blame import call_error
 from tailrace.worker.errors import MoveError
 from tailrace.worker.execution.steps import SinkStep
 from tailrace.worker.migration.channel_control import EPOCH, MOVED
-from tailrace.worker.migration.move_plan import Leaving, Move, MovePlan, era_of
+from tailrace.worker.migration.move_plan import Leaving, Move, MovePlan, channel_epoch_of
 from tailrace.worker.migration.state_transfer import Outgoing, Parcels
 from tailrace.worker.migration.task_restore import rebuilt
 from tailrace.worker.migration.task_snapshot import pack
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from tailrace.worker.build import Site
     from tailrace.worker.exchange.acks import Acknowledger
     from tailrace.worker.execution.task import Task
-    from tailrace.worker.migration.channel_control import Ways
-    from tailrace.worker.worker_state import Floor
+    from tailrace.worker.migration.channel_control import ChannelControl
+    from tailrace.worker.worker_state import WorkerState
 
 _NS_PER_S = 1_000_000_000
 
@@ -49,13 +49,13 @@ class Mover:
 
     def __init__(
         self,
-        floor: Floor,
+        worker: WorkerState,
         site: Site,
         acks: Acknowledger,
-        ways: Ways,
+        ways: ChannelControl,
         changed: Callable[[], None],
     ) -> None:
-        self._floor = floor
+        self._worker = worker
         self._site = site
         self._acks = acks
         self._ways = ways
@@ -83,8 +83,8 @@ class Mover:
         leaving = [
             Leaving(place, move, task)
             for place, move in enumerate(moves.values())
-            for task in self._floor.tasks
-            if move.old == self._floor.slot and (task.stage.id, task.index) == (move.stage, move.task)
+            for task in self._worker.tasks
+            if move.old == self._worker.slot and (task.stage.id, task.index) == (move.stage, move.task)
         ]
         self._plan = plan = MovePlan(message.epoch, moves, leaving, [])
         for outlet, box in self._ways.all():
@@ -104,33 +104,33 @@ class Mover:
 
     def switch(self, message: protocol.Relocate) -> None:
         """Every task of the plan is at its new place and everything sent before is there: go on that way."""
-        plan, floor = self._plan, self._floor
+        plan, worker = self._plan, self._worker
         if plan is None or plan.epoch != message.epoch:
             return
-        era = era_of(plan.epoch)
+        channel_epoch = channel_epoch_of(plan.epoch)
         for move in plan.moves.values():
             self._site.placement[move.stage][move.task] = move.new
         for box, slot in plan.paused:
             box.slot = slot
-            box.reset(era)
+            box.reset(channel_epoch)
             self._ways.release(box)
         for each in plan.leaving:
-            floor.remove(each.task)
+            worker.remove(each.task)
             self._let_go(each.task)
         for task in plan.arrived:
             for box in task.boxes:
                 box.paused = False
             every_s = task.chain.tick_every_s
             if every_s is not None and not task.closed:
-                task.next_tick_ns = floor.clock.now_ns() + int(every_s * _NS_PER_S)
-            floor.thaw(task)
+                task.next_tick_ns = worker.clock.now_ns() + int(every_s * _NS_PER_S)
+            worker.thaw(task)
         self._ways.reroute({move.stage for move in plan.moves.values()})
         self._end(plan.epoch)
-        floor.control_out.append(protocol.Relocated(message.epoch))
+        worker.control_out.append(protocol.Relocated(message.epoch))
 
     def go_on(self) -> None:
         """Everyone has switched: acks find the sources that moved, so they may read."""
-        for _, source in self._floor.sources:
+        for _, source in self._worker.sources:
             source.paused = False
 
     def undo(self, message: protocol.Undo) -> None:
@@ -145,9 +145,9 @@ class Mover:
         for box, _ in plan.paused:
             self._ways.release(box)
         for task in plan.arrived:
-            self._floor.remove(task)
+            self._worker.remove(task)
             self._let_go(task)
-        self._ways.undo(era_of(plan.epoch))
+        self._ways.undo(channel_epoch_of(plan.epoch))
         self._end(plan.epoch)
 
     def _end(self, epoch: int) -> None:
@@ -162,8 +162,8 @@ class Mover:
 
     def say_before(self, box: Outbox) -> None:
         """After a broken connection, before the count of what was sent: since when it counts, after an undone move."""
-        if box.era % 2:
-            self._ways.say_moved(box, box.era, self._floor.slot)
+        if box.channel_epoch % 2:
+            self._ways.say_moved(box, box.channel_epoch, self._worker.slot)
 
     def say_again(self, box: Outbox) -> None:
         """After a broken connection, behind what was sent: say again what may have been lost with it."""
@@ -171,7 +171,7 @@ class Mover:
             return
         for each in self._plan.leaving:
             if box.channel in each.unseen:
-                self._ways.say_moved(box, era_of(self._plan.epoch), each.move.new)
+                self._ways.say_moved(box, channel_epoch_of(self._plan.epoch), each.move.new)
                 return
         if any(box is paused for paused, _ in self._plan.paused):
             self._ways.say_paused(box, self._plan.epoch)
@@ -183,14 +183,14 @@ class Mover:
         if kind == wire.STATE:
             self._take_part(number, memoryview(content))
         elif kind == wire.SEEN:
-            era = EPOCH.unpack(content)[0]
+            channel_epoch = EPOCH.unpack(content)[0]
             for each in self._plan.leaving if self._plan is not None else ():
-                if era == era_of(self._plan.epoch):  # type: ignore[union-attr]
+                if channel_epoch == channel_epoch_of(self._plan.epoch):  # type: ignore[union-attr]
                     each.unseen.discard(number)
-        elif (found := self._floor.inbound.get(number)) is not None:
+        elif (found := self._worker.inbound.get(number)) is not None:
             if kind == wire.MOVED:
-                era, new_slot = MOVED.unpack(content)
-                self._ways.divert(found[1], era, new_slot, slot)
+                channel_epoch, new_slot = MOVED.unpack(content)
+                self._ways.divert(found[1], channel_epoch, new_slot, slot)
             elif (epoch := EPOCH.unpack(content)[0]) > self._ways.closed:
                 found[1].paused = epoch
 
@@ -205,14 +205,14 @@ class Mover:
             if not each.still and self._may_stand_still(each.task, plan.epoch):
                 # Pieces that are out come back; what waits is worked off at the new place.
                 each.still = True
-                self._floor.freeze(each.task)
+                self._worker.freeze(each.task)
             if each.still and not each.frozen and not each.task.in_flight and self._acks.settled(each.task):
                 self._freeze(each, plan)
             if each.parcel:
-                each.parcel.send(self._floor.post, each.move.new, wire.STATE, (plan.epoch, each.place))
+                each.parcel.send(self._worker.outgoing, each.move.new, wire.STATE, (plan.epoch, each.place))
             if each.parcel is not None and not each.parcel and not each.unseen and not each.cleared:
                 each.cleared = True
-                self._floor.control_out.append(protocol.Cleared(plan.epoch, each.move.stage, each.move.task))
+                self._worker.control_out.append(protocol.Cleared(plan.epoch, each.move.stage, each.move.task))
 
     def _may_stand_still(self, task: Task, epoch: int) -> bool:
         if task.source is not None:
@@ -222,21 +222,23 @@ class Mover:
     def _freeze(self, each: Leaving, plan: MovePlan) -> None:
         """Let go of a task that stands still, with everything said on the ways out of it."""
         each.frozen = True
-        task, era = each.task, era_of(plan.epoch)
+        task, channel_epoch = each.task, channel_epoch_of(plan.epoch)
         each.next_tick_ns, task.next_tick_ns = task.next_tick_ns, None
         for outlet in task.outlets.values():
             for box in outlet.boxes:
                 if (self._ways.target(outlet), box.task) in plan.moves:
                     continue  # paused from the beginning
                 self._ways.hold(box)
-                if box.slot == self._floor.slot:
-                    self._ways.divert(self._floor.inbound[box.channel][1], era, each.move.new, self._floor.slot)
+                if box.slot == self._worker.slot:
+                    self._ways.divert(
+                        self._worker.inbound[box.channel][1], channel_epoch, each.move.new, self._worker.slot
+                    )
                 else:
                     each.unseen.add(box.channel)
-                    self._ways.say_moved(box, era, each.move.new)
+                    self._ways.say_moved(box, channel_epoch, each.move.new)
         self._ways.off_the_link()
         try:
-            data = pack(task, self._floor.clock.now_ns())
+            data = pack(task, self._worker.clock.now_ns())
         except Exception as error:  # noqa: BLE001 - a user's snapshot() may raise anything
             self._give_up(plan.epoch, error)
             return
@@ -251,21 +253,21 @@ class Mover:
             return
         if each.frozen:
             self._take_back(each, plan)
-        self._floor.thaw(task)
+        self._worker.thaw(task)
 
     def _take_back(self, each: Leaving, plan: MovePlan) -> None:
         """Say on every way out of a task that what follows comes from here after all."""
-        task, floor, era = each.task, self._floor, era_of(plan.epoch, undone=True)
+        task, worker, channel_epoch = each.task, self._worker, channel_epoch_of(plan.epoch, undone=True)
         task.next_tick_ns = each.next_tick_ns
         for outlet in task.outlets.values():
             for box in outlet.boxes:
                 if (self._ways.target(outlet), box.task) in plan.moves:
                     continue
-                box.reset(era)
-                if box.slot == floor.slot:
-                    self._ways.divert(floor.inbound[box.channel][1], era, floor.slot, floor.slot)
+                box.reset(channel_epoch)
+                if box.slot == worker.slot:
+                    self._ways.divert(worker.inbound[box.channel][1], channel_epoch, worker.slot, worker.slot)
                 else:
-                    self._ways.say_moved(box, era, floor.slot)
+                    self._ways.say_moved(box, channel_epoch, worker.slot)
                 self._ways.release(box)
 
     def _let_go(self, task: Task) -> None:
@@ -296,18 +298,18 @@ class Mover:
             return
         move = list(plan.moves.values())[key[1]]
         try:
-            task = rebuilt(self._parcels.pop(key), move, plan, self._floor, self._site)
+            task = rebuilt(self._parcels.pop(key), move, plan, self._worker, self._site)
         except Exception as error:  # noqa: BLE001 - a user's open() or restore() may raise anything
             self._give_up(plan.epoch, error)
             return
         finally:
             self._site.enter("", -1)
-        self._floor.add(task)
-        self._floor.freeze(task)
+        self._worker.add(task)
+        self._worker.freeze(task)
         plan.arrived.append(task)
         self._changed()
-        self._floor.control_out.append(protocol.Installed(plan.epoch, move.stage, move.task))
+        self._worker.control_out.append(protocol.Installed(plan.epoch, move.stage, move.task))
 
     def _give_up(self, epoch: int, error: Exception) -> None:
         text = getattr(error, "message", f"{type(error).__name__}: {error}")
-        self._floor.control_out.append(protocol.MoveFailed(epoch, text, getattr(error, "hint", "")))
+        self._worker.control_out.append(protocol.MoveFailed(epoch, text, getattr(error, "hint", "")))

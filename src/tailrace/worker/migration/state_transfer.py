@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tailrace.worker.exchange.outgoing import PostOffice
+    from tailrace.worker.exchange.outgoing import OutgoingBuffer
 
 #: Bytes of a parcel per frame, and frames per round: what else the worker has to send gets in between.
 _PART_BYTES = 128 * 1024
@@ -33,7 +33,7 @@ class Outgoing:
     def __bool__(self) -> bool:
         return bool(self._parts)
 
-    def send(self, post: PostOffice, slot: int, kind: int, key: Key) -> None:
+    def send(self, post: OutgoingBuffer, slot: int, kind: int, key: Key) -> None:
         """Send a few parts, as far as the slot's worker takes them, in frames of this kind."""
         epoch, place = key
         for _ in range(_PARTS_PER_ROUND):

@@ -1,7 +1,7 @@
 """A task as bytes, on its way from one worker to another: state, queues, the guard's memory, offsets, counters.
 
 ``pack`` is called by the worker that lets a task go, when no piece of its work is out; ``unpack`` by the one that has
-built the task anew and opened it. Touches nothing but the task. Times travel as ages: two workers share no clock.
+built the task again and opened it. Touches nothing but the task. Times travel as ages: two workers share no clock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tailrace.receiving.inbox import Inbox
 from tailrace.topology.operators import Operator
 from tailrace.transport import codec
 from tailrace.worker.errors import MoveError
-from tailrace.worker.exchange.outlet import Given
+from tailrace.worker.exchange.outlet import EmittedOutputs
 from tailrace.worker.execution.steps import Process, SinkStep
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def pack(task: Task, now_ns: int) -> bytes:
             box.channel: (box.values, box.sizes, box.heads, box.ended, box.sent_total, box.bytes_sent)
             for box in task.boxes
         },
-        "guard": task.guard,
+        "guard": task.deduplicator,
     }
     if isinstance(task.inbox, Inbox):  # tasks that take from a shared one do not move
         parcel["ended"] = [channel.id for channel in task.inbox.channels.values() if channel.ended]
@@ -96,7 +96,7 @@ def _check_travels(task: Task, step: Step, state: Any) -> None:
             raise MoveError(
                 f"Task {task.index} of {step.spec.name!r} cannot move: {name!r} of its object cannot be sent to "
                 f"another worker: {type(error).__name__}: {error}.",
-                "Give the class snapshot() and restore(state) that leave such things out; open() makes them anew.",
+                "Give the class snapshot() and restore(state) that leave such things out; open() makes them again.",
             ) from error
 
 
@@ -107,7 +107,7 @@ def low_water(parcel: Parcel) -> dict[int, int]:
 
 
 def unpack(task: Task, parcel: Parcel, now_ns: int) -> None:
-    """Let a task that was built anew go on where the other one stopped."""
+    """Let a task that was built again go on where the other one stopped."""
     for name, step in task.chain.steps.items():
         step.skipped = parcel["skipped"][name]
         step.dead_letters = parcel["dead_letters"][name]
@@ -150,9 +150,9 @@ def _unpack_queues(task: Task, parcel: Parcel, now_ns: int) -> None:
 def _unpack_guard(task: Task, parcel: Parcel) -> None:
     if parcel["guard"] is None:
         return
-    task.guard = parcel["guard"]
-    for given in task.guard.remembered():
-        if isinstance(given, Given):
+    task.deduplicator = parcel["guard"]
+    for given in task.deduplicator.remembered():
+        if isinstance(given, EmittedOutputs):
             given.bind(task.outlets)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tailrace.protocol import Peer
     from tailrace.sending.outbox import Outbox
     from tailrace.worker.uplink.queue import Head
-    from tailrace.worker.worker_state import Floor
+    from tailrace.worker.worker_state import WorkerState
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
@@ -53,36 +53,36 @@ def gate_settings(settings: Settings) -> GateSettings:
     )
 
 
-def open_uplink(floor: Floor, neighbours: Meets | None, peers: Mapping[int, Peer]) -> Uplink | None:
+def open_uplink(worker: WorkerState, node_peers: Meets | None, peers: Mapping[int, Peer]) -> Uplink | None:
     """Make the uplink of a worker, if it is limited."""
-    if neighbours is None or not floor.program.settings.link_bytes_per_s:
+    if node_peers is None or not worker.program.settings.link_bytes_per_s:
         return None
-    return Uplink(floor, neighbours, peers)
+    return Uplink(worker, node_peers, peers)
 
 
 class Uplink:
     """What a worker sends off its node, at the pace of the link and in the order of the gate."""
 
-    def __init__(self, floor: Floor, neighbours: Meets, peers: Mapping[int, Peer]) -> None:
-        settings = floor.program.settings
-        self._floor = floor
-        self._neighbours = neighbours
+    def __init__(self, worker: WorkerState, node_peers: Meets, peers: Mapping[int, Peer]) -> None:
+        settings = worker.program.settings
+        self._worker = worker
+        self._node_peers = node_peers
         self._settings = gate_settings(settings)
-        self._gate = gate_by_name(floor.program.policy.sending, self._settings)
+        self._gate = gate_by_name(worker.program.policy.sending, self._settings)
         self._batch_max = settings.batch_max
         self._ns_per_byte = _NS_PER_S / settings.link_bytes_per_s
-        tasks = [stage.tasks for stage in floor.program.plan.stages]
+        tasks = [stage.tasks for stage in worker.program.plan.stages]
         self._bases = list(accumulate(tasks, initial=0))
         self._queues: dict[int, Queue] = {}
         self._queue_of: dict[Outbox, Queue] = {}
         #: When to look again; None when nothing here waits for the link.
         self._next_ns: int | None = None
         self._shut_out_ns: int | None = None
-        self._near, self._board = neighbours.meet(peers.values())
+        self._near, self._board = node_peers.meet(peers.values())
 
     def meet(self, peers: Mapping[int, Peer]) -> None:
         """A worker was replaced: see again who stands on this node."""
-        near, self._board = self._neighbours.meet(peers.values())
+        near, self._board = self._node_peers.meet(peers.values())
         self._next_ns = self._shut_out_ns = None
         if near != self._near:
             self._near = near
@@ -91,7 +91,7 @@ class Uplink:
     def restart(self) -> None:
         """Tasks move: let go of all queues; outboxes that may still send come back with the next flush."""
         for queue in self._queues.values():
-            self._floor.dirty.update(dict.fromkeys(queue.boxes))
+            self._worker.dirty.update(dict.fromkeys(queue.boxes))
         self._queues.clear()
         self._queue_of.clear()
         self._next_ns = None
@@ -109,7 +109,7 @@ class Uplink:
         return True
 
     def _enter(self, box: Outbox) -> Queue:
-        task = self._floor.task_of(box)
+        task = self._worker.task_of(box)
         number = self._bases[task.stage.id] + task.index
         queue = self._queues.get(number)
         if queue is None:
@@ -120,7 +120,7 @@ class Uplink:
     # -- out -----------------------------------------------------------------------------------------------------
 
     def send(self, now_ns: int) -> None:
-        """Hand to the post what is this worker's turn to send by now."""
+        """Hand to the outgoing what is this worker's turn to send by now."""
         if self._next_ns is not None and now_ns < self._next_ns:
             return
         self._next_ns = None
@@ -186,20 +186,20 @@ class Uplink:
 
     def _send_granted(self, queue: Queue, now_ns: int) -> None:
         """Send what a queue was granted, oldest first, and put on the board what is left."""
-        floor, granted = self._floor, self._board.granted(queue.number)
-        heads = queue.heads(floor.post)
+        worker, granted = self._worker, self._board.granted(queue.number)
+        heads = queue.heads(worker.outgoing)
         unpaid_bytes = -granted * queue.shown_bytes
         while granted > 0 and heads:
             head = min(heads.values(), key=_order)
             box, before = head.box, head.box.sent_total
-            size = floor.post.some(box, min(granted, head.tuples, box.room, self._batch_max))
+            size = worker.outgoing.some(box, min(granted, head.tuples, box.room, self._batch_max))
             tuples = box.sent_total - before
             granted -= tuples
             unpaid_bytes += size
             queue.took(box, tuples, size)
             if box.ended and not box.values:
-                floor.dirty[box] = None  # its end of stream may follow
-            if (following := queue.head(box, floor.post)) is not None:
+                worker.dirty[box] = None  # its end of stream may follow
+            if (following := queue.head(box, worker.outgoing)) is not None:
                 heads[box] = following
             else:
                 del heads[box]
@@ -219,7 +219,7 @@ class Uplink:
         if self._shut_out_ns is None:
             self._shut_out_ns = now_ns
         elif now_ns - self._shut_out_ns > _STOPPED_NS:
-            logging.getLogger("tailrace.worker").warning("worker %d: the gate's board is held up", self._floor.slot)
+            logging.getLogger("tailrace.worker").warning("worker %d: the gate's board is held up", self._worker.slot)
             self._board = Board.in_memory()
 
     # -- told ----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def node_name(node_is: str, executor: str, slot: int) -> str:
     return f"executor-{executor}" if node_is == "executor" else f"worker-{slot}"
 
 
-class Neighbours:
+class NodePeers:
     """The workers of this node, as far as the gate goes."""
 
     def __init__(self, slot: int, node: str, path: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tailrace.sending.outbox import Outbox
-    from tailrace.worker.exchange.outgoing import PostOffice
+    from tailrace.worker.exchange.outgoing import OutgoingBuffer
     from tailrace.worker.execution.task import Task
 
 #: What a tuple is taken to be before any was sent, and how much each one that was counts.
@@ -79,16 +79,16 @@ class Queue:
         if not filed:
             del self._filed[box], self._known[box]
 
-    def head(self, box: Outbox, post: PostOffice) -> Head | None:
+    def head(self, box: Outbox, outgoing: OutgoingBuffer) -> Head | None:
         """The oldest tuples of an outbox, if there are any and they may be sent now."""
         filed = self._filed.get(box)
-        if not filed or box.room <= 0 or not post.accepts(box.slot):
+        if not filed or box.room <= 0 or not outgoing.accepts(box.slot):
             return None
         return Head(filed[0][1], filed[0][0], box)
 
-    def heads(self, post: PostOffice) -> dict[Outbox, Head]:
+    def heads(self, outgoing: OutgoingBuffer) -> dict[Outbox, Head]:
         """The oldest tuples of every outbox that may send now."""
-        return {box: head for box in self._filed if (head := self.head(box, post)) is not None}
+        return {box: head for box in self._filed if (head := self.head(box, outgoing)) is not None}
 
     def show(self, heads: dict[Outbox, Head]) -> tuple[int, int]:
         """How many tuples wait in the outboxes that may send, and what one takes, by those sent; the board is told."""

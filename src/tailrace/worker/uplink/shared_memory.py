@@ -12,7 +12,7 @@
     +--------------+------------+------------+-----------+-------------+------------+----------+--------------+
 
 All little endian. A row's number is that of its task in the whole topology, so that workers need not agree on it. Each
-worker makes a board in its folder when a limited link is set; the workers of a node use the same one (``neighbours``).
+worker makes a board in its folder when a limited link is set; the workers of a node use the same one (``node_peers``).
 The lock is the kernel's lock on the file, which goes with its holder, so that a dead one blocks nobody.
 """
 

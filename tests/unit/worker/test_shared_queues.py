@@ -12,7 +12,7 @@ from tailrace.batch import Batch, numbers
 from tailrace.config import Policy, Settings
 from tailrace.sending.outbox import Outbox
 from tailrace.testing import InProcess, TestSink
-from tailrace.worker.exchange.shared_queues import Seat
+from tailrace.worker.exchange.shared_queues import RemoteConsumer
 from tailrace.worker.exchange.sharing import share, unshare
 
 SHARED = Policy(inbox="shared", chaining="off")
@@ -96,8 +96,8 @@ def test_without_tracking_a_lost_workers_claims_go_back_to_the_front_of_the_queu
     mesh.turn(0)
     mesh.deliver(1)
     mesh.flush(1)
-    group = mesh.brains[1]._floor.groups[1]
-    assert [claim[1] for claim in group.seats[0].claims] == [1]
+    group = mesh.brains[1]._worker.groups[1]
+    assert [claim[1] for claim in group.consumers[0].claims] == [1]
     assert mesh.mail[1, 2]  # which is lost with its reader
     mesh.replace(2)
     mesh.settle()
@@ -118,14 +118,14 @@ def test_a_seat_is_given_no_more_than_one_piece_until_that_is_done():
     mesh = mesh_of(40, blocking=True)
     mesh.turn(0)
     mesh.deliver(1)
-    (seat,) = mesh.brains[1]._floor.groups[1].seats
-    assert [claim[1] for claim in seat.claims] == [1]
+    (consumer,) = mesh.brains[1]._worker.groups[1].consumers
+    assert [claim[1] for claim in consumer.claims] == [1]
     mesh.flush(1)
     mesh.turn(2)  # works it off and says so
-    before = seat.claims[0]
+    before = consumer.claims[0]
     mesh.deliver(1)
-    assert [claim[1] for claim in seat.claims][:1]
-    assert seat.claims[0] is not before
+    assert [claim[1] for claim in consumer.claims][:1]
+    assert consumer.claims[0] is not before
 
 
 def test_the_home_ends_the_others_once_all_is_done():
@@ -138,62 +138,62 @@ def test_the_home_ends_the_others_once_all_is_done():
     assert mesh.closed
 
 
-# -- seats -------------------------------------------------------------------------------------------------------------
+# -- consumers ---------------------------------------------------------------------------------------------------------
 
 
 def seat_of(concurrency=None):
-    return Seat(Outbox(0, 1, 0, 1024), concurrency)
+    return RemoteConsumer(Outbox(0, 1, 0, 1024), concurrency)
 
 
-def give(seat, count, now_ns):
+def give(consumer, count, now_ns):
     arrivals = []
-    seat.give(arrivals, Batch([0] * count, None, numbers()), now_ns)
+    consumer.give(arrivals, Batch([0] * count, None, numbers()), now_ns)
     return arrivals
 
 
 def test_hand_outs_grow_while_they_take_less_than_a_slice_and_a_second_one_lies_ready():
-    seat, now_ns, sizes = seat_of(), 0, []
+    consumer, now_ns, sizes = seat_of(), 0, []
     for _ in range(8):
-        sizes.append(seat.room)
-        give(seat, seat.room, now_ns)
+        sizes.append(consumer.room)
+        give(consumer, consumer.room, now_ns)
         now_ns += 100_000 + 1000 * sizes[-1]  # the way there and back, and a microsecond of work for each
-        seat.finish(sizes[-1], now_ns, SLICE_NS)
+        consumer.finish(sizes[-1], now_ns, SLICE_NS)
     assert sizes[:6] == [1, 2, 4, 8, 16, 32]
     assert sizes == sorted(set(sizes))
-    give(seat, seat.room, now_ns)
-    assert seat.room > 0
-    give(seat, seat.room, now_ns)
-    assert seat.room == 0
+    give(consumer, consumer.room, now_ns)
+    assert consumer.room > 0
+    give(consumer, consumer.room, now_ns)
+    assert consumer.room == 0
 
 
 def test_slow_work_is_handed_out_singly():
-    seat = seat_of()
+    consumer = seat_of()
     for now_ns in range(0, 10**9, 10**8):
-        assert seat.room == 1
-        give(seat, 1, now_ns)
-        assert seat.room == 0
-        assert len(seat.finish(1, now_ns + 10**7, SLICE_NS)) == 1
+        assert consumer.room == 1
+        give(consumer, 1, now_ns)
+        assert consumer.room == 0
+        assert len(consumer.finish(1, now_ns + 10**7, SLICE_NS)) == 1
 
 
 def test_an_awaited_operator_is_given_as_many_as_it_awaits_at_once():
-    seat = seat_of(concurrency=5)
-    give(seat, 3, 0)
-    assert seat.room == 2
-    assert seat.finish(2, 10, SLICE_NS) == []  # part of a claim
-    assert len(seat.finish(1, 20, SLICE_NS)) == 1
-    assert seat.room == 5
+    consumer = seat_of(concurrency=5)
+    give(consumer, 3, 0)
+    assert consumer.room == 2
+    assert consumer.finish(2, 10, SLICE_NS) == []  # part of a claim
+    assert len(consumer.finish(1, 20, SLICE_NS)) == 1
+    assert consumer.room == 5
 
 
 def test_a_seat_that_is_left_gives_its_claims_newest_first_and_hears_no_late_word():
-    seat = seat_of(concurrency=9)
-    first, second = give(seat, 2, 0), give(seat, 3, 1)
+    consumer = seat_of(concurrency=9)
+    first, second = give(consumer, 2, 0), give(consumer, 3, 1)
     first.append("first")
     second.append("second")
-    assert seat.leave() == [["second"], ["first"]]
-    assert not seat.box.values
-    assert seat.finish(5, 2, SLICE_NS) == []
-    give(seat, 2, 3)
-    assert len(seat.finish(2, 4, SLICE_NS)) == 1
+    assert consumer.leave() == [["second"], ["first"]]
+    assert not consumer.box.values
+    assert consumer.finish(5, 2, SLICE_NS) == []
+    give(consumer, 2, 3)
+    assert len(consumer.finish(2, 4, SLICE_NS)) == 1
 
 
 # -- at run time -------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_changing_over_back_and_forth_loses_and_doubles_nothing(seed):
         for turn in range(60):
             query.turns(1)
             for cell in query._cells.values():
-                floor = cell.brain._floor
-                changes += share(floor, 1, cell.brain._delivery) if turn % 2 else unshare(floor, 1)
+                worker = cell.brain._worker
+                changes += share(worker, 1, cell.brain._delivery) if turn % 2 else unshare(worker, 1)
         assert changes > 50
         assert sorted(query.finish().values()) == list(range(1500))

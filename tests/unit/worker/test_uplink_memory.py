@@ -10,7 +10,7 @@ import pytest
 from tailrace.protocol import Peer
 from tailrace.sending.gate import Cursor, Entry, Grant
 from tailrace.transport.segments import Folder, ForeignSegmentError, SegmentError
-from tailrace.worker.uplink.node_peers import Neighbours, node_name
+from tailrace.worker.uplink.node_peers import NodePeers, node_name
 from tailrace.worker.uplink.shared_memory import Board
 
 
@@ -89,7 +89,7 @@ def test_workers_of_a_node_meet_at_the_board_of_the_lowest_slot():
     try:
         nodes = ["a", "a", "b"]
         paths = [str(folder.path / "board") for folder in folders]
-        known = [Neighbours(slot, nodes[slot], paths[slot]) for slot in range(3)]
+        known = [NodePeers(slot, nodes[slot], paths[slot]) for slot in range(3)]
         peers = [peer(slot, folders[slot], nodes[slot], paths[slot]) for slot in range(3)]
         met = [each.meet(peers) for each in known]
         assert [near for near, _ in met] == [{0, 1}, {0, 1}, {2}]

@@ -10,7 +10,7 @@ import pytest
 
 from tailrace.config import Settings
 from tailrace.transport import node_endpoint as nooks
-from tailrace.transport.connections import Switchboard
+from tailrace.transport.connections import Connections
 from tailrace.worker import main
 
 SECRET = bytes(range(32))
@@ -18,11 +18,11 @@ HANG_S = 30.0
 
 
 def board_of(slot, transport, **settings):
-    return Switchboard(slot, SECRET, "127.0.0.1", Settings(transport=transport, **settings))
+    return Connections(slot, SECRET, "127.0.0.1", Settings(transport=transport, **settings))
 
 
-def peer_of(board, slot, **changes):
-    registered = main._registration(main.Whereabouts(slot, 1, "executor", "here"), board).peer
+def peer_of(connections, slot, **changes):
+    registered = main._registration(main.WorkerLocation(slot, 1, "executor", "here"), connections).peer
     return msgspec.structs.replace(registered, **{"attempt": 1, **changes})
 
 
@@ -35,8 +35,8 @@ def pair(request):
     one.introduce(peer_of(other, 1))
     other.introduce(peer_of(one, 0))
     yield one, other, request.param
-    for board in with_peers:
-        board.close()
+    for connections in with_peers:
+        connections.close()
 
 
 def send_all(sender, receiver, messages, slot=1):
@@ -152,7 +152,7 @@ def test_without_a_ring_of_the_peers_a_unix_socket_is_taken():
     one, other = board_of(0, "auto"), board_of(1, "uds")
     try:
         assert one.choose(peer_of(other, 1)) == "uds"
-        assert other.nook.why_no_ring == "the setting transport is 'uds'"
+        assert other.endpoint.why_no_ring == "the setting transport is 'uds'"
     finally:
         one.close()
         other.close()
@@ -180,6 +180,6 @@ def test_a_message_wakes_a_worker_however_it_waits_at_its_ring(waiting):
 def test_a_thread_may_ring_after_everything_was_closed(transport):
     if transport == "ring":
         pytest.importorskip("tailrace.transport._ring", reason="the ring was not built")
-    board = board_of(0, transport)
-    board.close()
-    board.bell()
+    connections = board_of(0, transport)
+    connections.close()
+    connections.bell()

@@ -24,7 +24,7 @@ def test_duplicates_in_front_are_passed_over_to_find_what_is_new():
         sink = query.brain.placement[1][0]
         brain = query._find(sink, 1).brain
         (task,) = brain.tasks
-        (seen,) = task.guard._generations[-1].seen
+        (seen,) = task.deduplicator._generations[-1].seen
         (channel,) = task.inbox.channels.values()
         for lineage in (seen, seen, seen, 12345):
             batch = batch_of([lineage], None, [root_id(1, 7)], [0], [lineage])
@@ -32,7 +32,7 @@ def test_duplicates_in_front_are_passed_over_to_find_what_is_new():
         work = brain.next_work()
     assert work is not None
     assert work.batch.values == [12345]
-    assert task.guard.dropped == 3
+    assert task.deduplicator.dropped == 3
 
 
 @pytest.mark.parametrize(("cost_ns", "pieces"), [(2_000, 8), (400_000, 5), (4_000_000, 2)])

@@ -55,7 +55,7 @@ def _shared_files() -> set[str]:
 
 
 def _of_this_run(pid: int) -> bool:
-    """Tell whether this process started it. Without a tag, as in an environment made anew, its session tells."""
+    """Tell whether this process started it. Without a tag, as in an environment made again, its session tells."""
     if pid == os.getpid():
         return True
     variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

@@ -8,6 +8,8 @@ not.
 
 from __future__ import annotations
 
+from tailrace.topology.contracts import Reader, Records, Sink, Source, Unreadable
+
 from .config import Policy, Settings
 from .connect import sinks, sources
 from .coordinator.query import Query, QueryListener
@@ -15,7 +17,6 @@ from .errors import TailraceError
 from .spark.session import spark_session
 from .start import lookup, register, start
 from .topology import split
-from .topology.ends import Reader, Records, Sink, Source, Unreadable
 from .topology.graph import Topology
 from .topology.groupings import direct
 from .topology.operators import DeadLetter, KeyedOperator, Operator, State, TaskContext

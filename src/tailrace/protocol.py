@@ -101,7 +101,7 @@ class Go(msgspec.Struct, tag=True):
 
 
 class PeerUp(msgspec.Struct, tag=True):
-    """Coordinator: the slot has a new worker; refuse the old one, begin its channels anew."""
+    """Coordinator: the slot has a new worker; refuse the old one, begin its channels again."""
 
     peer: Peer
 

@@ -44,7 +44,7 @@ def lookup(
     """Make a lookup table of a static DataFrame, for functions of operators to read like a dict.
 
     ``table[key]`` and ``table.get(key)`` give the row as a dict, or the column ``value`` of it. With ``refresh_s`` it
-    is collected anew so often; give a function that makes the DataFrame where new files are to be found.
+    is collected again so often; give a function that makes the DataFrame where new files are to be found.
     """
     return make_lookup(df, key, value=value, refresh_s=refresh_s, rows_max=rows_max)
 

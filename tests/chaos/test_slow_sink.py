@@ -11,8 +11,8 @@ from tests.queries import PATIENT, completed, ending, pids, resident_bytes, unti
 import tailrace as tr
 from tailrace import testing
 from tailrace.coordinator.query import Query
-from tailrace.topology.ends import Sink
-from tailrace.worker.task import VALUES_PER_TURN_MAX
+from tailrace.topology.contracts import Sink
+from tailrace.worker.execution.task import VALUES_PER_TURN_MAX
 
 pytestmark = pytest.mark.chaos
 

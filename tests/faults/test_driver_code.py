@@ -13,7 +13,7 @@ from tailrace import placement, testing
 from tailrace.coordinator.errors import CallbackError, PolicyError, StopTimeoutError
 from tailrace.coordinator.query import Query
 from tailrace.errors import TailraceError
-from tailrace.topology.ends import Sink
+from tailrace.topology.contracts import Sink
 
 HANG_S = 60
 

@@ -12,7 +12,7 @@ import tailrace as tr
 from tailrace import testing
 from tailrace.connect.sinks import Collect
 from tailrace.coordinator.query import Query
-from tailrace.topology.ends import Reader, Records, Sink, Source
+from tailrace.topology.contracts import Reader, Records, Sink, Source
 
 MIB = 1 << 20
 SETTINGS = tr.Settings(progress_s=0.1, queue_bytes=24 * MIB, **PATIENT)

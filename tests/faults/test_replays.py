@@ -8,7 +8,7 @@ from tests.queries import PATIENT, completed, ended, ending, until
 
 import tailrace as tr
 from tailrace import testing
-from tailrace.acking.dedup import Guard
+from tailrace.acking.dedup import Deduplicator
 from tailrace.acking.ledger import Ledger
 from tailrace.batch import Batch, numbers, root_id
 from tailrace.coordinator.query import Query
@@ -21,7 +21,7 @@ STUCK_S = 3.0
 
 
 def test_a_replay_is_known_again_however_often_its_root_was_sent():
-    ledger, guard = Ledger(1), Guard()
+    ledger, guard = Ledger(1), Deduplicator()
     heads = root_heads(1, [0], ledger.base_inc)
     ledger.emit(heads, None, None, 0, None)
     assert guard.admit(Batch(["value"], None, heads)) is None

@@ -6,7 +6,7 @@ import collections
 
 import tailrace as tr
 from tailrace.testing import TestSink, TestSource
-from tailrace.topology.ends import Reader, Records, Source
+from tailrace.topology.contracts import Reader, Records, Source
 
 
 def test_map_filter_and_flat_map(run):

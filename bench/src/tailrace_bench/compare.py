@@ -101,7 +101,7 @@ def compare(kind: str, plan: Plan, pace: Pace, only: str | None = None) -> Found
 
 
 def _saturated(contest: Contest, plan: Plan, pace: Pace, found: Found) -> None:
-    """Bytewax and the bare loop stay; Tailrace is started anew a few times, since two queries of one kind differ."""
+    """Bytewax and the bare loop stay; Tailrace is started again a few times, since two queries of one kind differ."""
     peers = {PEER: _best_peer(contest, plan, pace, found)}
     if contest.kind == "wordcount":
         peers[PEER_TUNED] = _best_peer(contest, plan, pace, found, tuned=True)

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from tailrace.data import wiki_path
-from tailrace.topology.ends import NO_RECORDS, Reader, Records, Sink, Source
+from tailrace.topology.contracts import NO_RECORDS, Reader, Records, Sink, Source
 from tailrace.topology.graph import Topology
 
 from .arrivals import Arrivals

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.routing.fields import even_groups, group_of
-from tailrace.topology.ends import Reader, Records, Sink, Source
+from tailrace.topology.contracts import Reader, Records, Sink, Source
 from tailrace.topology.graph import Topology
 
 from .tails.arms import WORKERS

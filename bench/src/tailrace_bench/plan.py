@@ -10,7 +10,7 @@ class Plan:
     """Times of one run; rates in records per second, each with the seconds it is offered for."""
 
     repeats: int = 5
-    #: How often a comparison starts Tailrace anew, and the rounds of each start.
+    #: How often a comparison starts Tailrace again, and the rounds of each start.
     starts: int = 3
     start_repeats: int = 4
     #: Rounds that may be taken in place of those that the host disturbed.

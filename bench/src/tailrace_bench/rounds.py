@@ -1,4 +1,4 @@
-"""Rounds of a bench: every arm once per round, in an order that is dealt anew, so that ratios pair close windows.
+"""Rounds of a bench: every arm once per round, in an order that is dealt again, so that ratios pair close windows.
 
 The cores of a virtual machine are lent. What the host gives to others while something here wants to run, the kernel
 counts as stolen, and a round in which much was stolen says little about the arms. Which rounds count is decided by that

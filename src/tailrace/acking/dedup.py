@@ -69,7 +69,7 @@ class _Generation:
         return self._seen
 
 
-class Guard:
+class Deduplicator:
     """Drops duplicates of one task; remembers its outputs where it is told them."""
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class Guard:
                 return outputs
         return None
 
-    def absorb(self, other: Guard) -> None:
+    def absorb(self, other: Deduplicator) -> None:
         """Know as well what another guard has let through: some of what it stood in front of comes here from now on."""
         self._generations[:0] = [each for each in other._generations if each.size or each.outputs]
         self._replayed += [each for each in other._replayed if each in self._generations]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.connect import sources
 from tailrace.data import wiki_path
-from tailrace.topology.ends import Sink
+from tailrace.topology.contracts import Sink
 from tailrace.topology.graph import Topology
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..topology.ends import Reader, Source
+from tailrace.topology.contracts import Reader, Source
+
 from .columns import Objects, bare, dicts
 from .errors import ConnectorOptionError
 

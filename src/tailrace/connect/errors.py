@@ -12,7 +12,7 @@ class ConnectError(TailraceError):
 
     @classmethod
     def every(cls) -> list[type[ConnectError]]:
-        """List this error and all that derive from it: a worker's error is made anew on the driver by its name."""
+        """List this error and all that derive from it: a worker's error is made again on the driver by its name."""
         return [cls, *(each for kind in cls.__subclasses__() for each in kind.every())]
 
 

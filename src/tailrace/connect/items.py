@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..topology.ends import Reader, Records, Source
+from tailrace.topology.contracts import Reader, Records, Source
+
 from .rate import check_partitions, numbers_from
 
 if TYPE_CHECKING:

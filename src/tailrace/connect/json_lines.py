@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tailrace.topology.contracts import Sink
+
 from ..errors import nearest
-from ..topology.ends import Sink
 from .errors import ConnectorOptionError, OutputError, OutputExistsError
 from .folders import check_writable
 

@@ -12,7 +12,8 @@ import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
-from ..topology.ends import NO_RECORDS, Reader, Records, Source
+from tailrace.topology.contracts import NO_RECORDS, Reader, Records, Source
+
 from .errors import ConnectorOptionError, InputChangedError, NoInputError
 from .text import LineSplitter, check_encoding, check_errors
 

@@ -75,7 +75,7 @@ class Lookup:
         return _arrived, (self.name, *_tables[self.name])
 
     def refresh(self) -> None:
-        """Collect the rows anew, at the driver."""
+        """Collect the rows again, at the driver."""
         df = self.df() if callable(self.df) else self.df
         rows = df.limit(self.rows_max + 1).collect()
         if len(rows) > self.rows_max:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tailrace.topology.contracts import NO_RECORDS, OFFSET_MAX, Reader, Records, Source, Unreadable
+
 from ..clock import NS_PER_S
-from ..topology.ends import NO_RECORDS, OFFSET_MAX, Reader, Records, Source, Unreadable
 from .errors import ConnectorOptionError
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ import collections
 import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from tailrace.topology.contracts import Sink
+
 from ..errors import ShareError
 from ..topology.callables import check_function, function_name
-from ..topology.ends import Sink
 from .arrow import need_arrow
 from .errors import CollectLimitError, ConnectorOptionError
 from .json_lines import JsonLines
@@ -127,7 +128,7 @@ class Console(_ToDriver):
         self._send(list(map(str, self._up_to_limit(values))))
 
     def begin(self) -> None:
-        """Count up to the limit anew."""
+        """Count up to the limit again."""
         self._left = self.limit
 
     def receive(self, values: list[Any]) -> None:

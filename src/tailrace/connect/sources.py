@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
-    from ..topology.ends import Source
+    from tailrace.topology.contracts import Source
 
 __all__ = ["dataframe", "items", "lines", "rate", "socket"]
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..topology.ends import Sink
+from tailrace.topology.contracts import Sink
+
 from .columns import ToColumns
 from .errors import ConnectorOptionError
 from .folders import check_writable

@@ -9,7 +9,8 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any
 
-from ..topology.ends import Reader, Records, Source
+from tailrace.topology.contracts import Reader, Records, Source
+
 from .errors import ConnectorOptionError, NoInputError
 from .text import LineSplitter, check_encoding, check_errors
 

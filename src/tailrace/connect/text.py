@@ -10,8 +10,9 @@ from itertools import accumulate, repeat
 from operator import add
 from typing import Any
 
+from tailrace.topology.contracts import Unreadable
+
 from ..errors import nearest
-from ..topology.ends import Unreadable
 from .errors import ConnectorOptionError, InputEncodingError, LineTooLongError
 
 LINE_BYTES_MAX = 16 * 1024 * 1024

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.connect import errors as connect_errors
+from tailrace.coordinator.membership import Membership
+from tailrace.coordinator.migration.key_loads import KeyLoads
+from tailrace.coordinator.migration.moves import Moves
+from tailrace.coordinator.migration.rebalancing import Rebalancing
 from tailrace.routing.fixed import RouteError
 from tailrace.worker.errors import CloseError, OperatorError, ProtocolError
 
@@ -20,23 +24,18 @@ from .autopilot import Autopilot
 from .balancing import Balancing
 from .deployment import check_sending, check_sharing
 from .incoming import LogLines, Received
-from .joining import Joining
-from .key_loads import KeyLoads
 from .lost_state import LostState
 from .measured import Measured
-from .moving import Moves
 from .progress import ProgressBook
-from .rebalancing import Rebalancing
 from .still_open import still_open
 from .stuck import named, not_opened, told_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tailrace.coordinator.membership import Member
     from tailrace.errors import TailraceError
     from tailrace.worker.build import Program
-
-    from .joining import Member
 
 _NS_PER_S = 1_000_000_000
 
@@ -62,7 +61,7 @@ class CoordinatorBrain:
         self.measured = Measured(program)
         self.key_loads = KeyLoads(program.plan)
         self.lost_state = LostState(self)
-        self.joining = Joining(self, query_id, workers, python)
+        self.membership = Membership(self, query_id, workers, python)
         self.moves = Moves(self, program)
         self.rebalancing = Rebalancing(program)
         #: What sinks of the user are to be given; bounded by what workers send before it is taken.
@@ -94,7 +93,7 @@ class CoordinatorBrain:
     def on_message(self, connection: int, slot: int, message: protocol.FromWorker, now_ns: int) -> None:
         """Act on one message; ``slot`` is None until the connection has registered."""
         if isinstance(message, protocol.Register):
-            self.joining.register(connection, message, now_ns)
+            self.membership.register(connection, message, now_ns)
             return
         member = self.members.get(slot)
         if member is None or member.connection != connection:
@@ -103,9 +102,9 @@ class CoordinatorBrain:
             member.heard_ns = now_ns
         match message:
             case protocol.Deployed():
-                self.joining.deployed(slot, member)
+                self.membership.deployed(slot, member)
             case protocol.PeerSeen():
-                self.joining.seen(slot, message)
+                self.membership.seen(slot, message)
             case protocol.Report(snapshot=snapshot, marks=marks):
                 member.snapshot = snapshot
                 self.balancing.take(slot, snapshot)
@@ -177,7 +176,7 @@ class CoordinatorBrain:
                 member.deployed = member.open = False
                 member.lost_ns = now_ns
                 self.moves.on_lost(slot, now_ns)
-                self.joining.lost(slot)
+                self.membership.lost(slot)
 
     def is_done(self, stage: int, task: int) -> bool:
         """Whether a task has seen the end of its input and is closed."""
@@ -270,7 +269,7 @@ class CoordinatorBrain:
         if self.state in {"registering", "deploying"} and now_ns - self._started_ns > limit_ns:
             self.fail(
                 errors.StartError(
-                    f"{self.joining.workers} workers were expected within {settings.register_timeout_s:.0f} s; "
+                    f"{self.membership.workers} workers were expected within {settings.register_timeout_s:.0f} s; "
                     f"{len(self.members)} registered.",
                     "Ask for fewer workers, give the application more cores, or raise register_timeout_s; "
                     "executors must be able to reach the driver's address.",
@@ -373,7 +372,7 @@ def not_understood(slot: int, what: str) -> ProtocolError:
 
 
 def _rebuilt(failure: protocol.Failure) -> Exception:
-    """Make a worker's error anew on the driver, under its own name where that is one of ours."""
+    """Make a worker's error again on the driver, under its own name where that is one of ours."""
     named: list[type[TailraceError]] = [
         OperatorError, CloseError, ProtocolError, RouteError, *connect_errors.ConnectError.every(),
     ]  # fmt: skip

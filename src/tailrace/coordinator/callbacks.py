@@ -21,12 +21,12 @@ from .incoming import log_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tailrace.topology.ends import Sink
+    from tailrace.coordinator.interfaces import Companion, QueryListener
+    from tailrace.topology.contracts import Sink
 
     from .brain import CoordinatorBrain
     from .incoming import Received
     from .loop import CoordinatorLoop
-    from .parties import Companion, QueryListener
     from .query import Query
 
 _log = logging.getLogger("tailrace")

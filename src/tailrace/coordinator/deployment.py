@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import PARTITIONS_MAX
 from tailrace.config import TWO_CHOICES
+from tailrace.coordinator.migration.multi_query import beside
 from tailrace.errors import ConfigError, nearest
 from tailrace.receiving.shared import SharedQueueError, check_may_share
 from tailrace.routing.stamped import check_untracked
 from tailrace.topology.plan import make_plan
 from tailrace.topology.split import with_partial_keys
-from tailrace.worker.board import ROWS_MAX
 from tailrace.worker.build import Program
+from tailrace.worker.uplink.shared_memory import ROWS_MAX
 
 from .errors import StartError
 from .graphs import nodes_of, placement_of, task_graph
 from .placing import placed_by
-from .together import beside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,17 +10,19 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tailrace.coordinator.migration.multi_query import REGISTRY
+
 from .errors import CallbackError, StopTimeoutError
 from .still_open import still_open
-from .together import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.coordinator.interfaces import Host
+
     from .brain import CoordinatorBrain
     from .callbacks import Callbacks
     from .loop import CoordinatorLoop
-    from .parties import Host
     from .query import Query
 
 _HOST_STOP_S = 15.0

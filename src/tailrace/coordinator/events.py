@@ -13,9 +13,8 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tailrace.coordinator.interfaces import QueryListener
 from tailrace.errors import ConfigError
-
-from .parties import QueryListener
 
 if TYPE_CHECKING:
     from .query import Query

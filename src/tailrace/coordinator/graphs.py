@@ -1,6 +1,6 @@
 """A plan as placement sees it, and the way back: stages to a task graph, slots to nodes with workers.
 
-Used where a query is placed, where its traffic is predicted and where it is placed anew. Pure.
+Used where a query is placed, where its traffic is predicted and where it is placed again. Pure.
 """
 
 from __future__ import annotations

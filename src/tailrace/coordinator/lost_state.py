@@ -15,8 +15,9 @@ from tailrace.topology.operators import holds_state
 from .errors import StateLostError
 
 if TYPE_CHECKING:
+    from tailrace.coordinator.membership import Member
+
     from .brain import CoordinatorBrain
-    from .joining import Member
 
 _log = logging.getLogger("tailrace")
 #: Losses that ``explain()`` shows.

@@ -61,7 +61,7 @@ class Measured:
         self._now[slot] = report
 
     def forget(self, slot: int) -> None:
-        """A worker was lost: keep what it counted of edges; its successor begins anew."""
+        """A worker was lost: keep what it counted of edges; its successor begins again."""
         report = self._now.pop(slot, None)
         for edge, kind, tuples, sent_bytes in () if report is None else report.get("links", ()):
             _add(self._past_links, (edge, kind), tuples, sent_bytes)
@@ -225,12 +225,12 @@ def _edge_totals(reports: Iterable[Report]) -> dict[tuple[int, int, int], tuple[
 
 
 def _grown(now: Mapping[Any, tuple[float, float]], before: Mapping[Any, tuple[float, float]]) -> dict[Any, Any]:
-    """What was added since; counters that are lower than before have begun anew."""
+    """What was added since; counters that are lower than before have begun again."""
     found = {}
     for key, (first, second) in now.items():
         old = before.get(key, (0.0, 0.0))
-        anew = first < old[0]
-        found[key] = (first, second) if anew else (first - old[0], second - old[1])
+        again = first < old[0]
+        found[key] = (first, second) if again else (first - old[0], second - old[1])
     return found
 
 

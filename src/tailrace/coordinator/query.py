@@ -11,6 +11,9 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from tailrace.clock import SystemClock
+from tailrace.coordinator.interfaces import Host, QueryListener
+from tailrace.coordinator.migration.move_api import MoveApi
+from tailrace.coordinator.migration.multi_query import REGISTRY, busy_by_host
 from tailrace.metrics.page import MetricsPage
 from tailrace.metrics.prometheus import render
 from tailrace.transport.handshake import SECRET_BYTES
@@ -25,20 +28,16 @@ from .errors import QueryError, StartError
 from .events import listener_of
 from .explain import Explained, explain
 from .loop import CoordinatorLoop
-from .parties import Host, QueryListener
 from .progress import percentiles
-from .relocating import Relocation
 from .stuck import waited_for
-from .together import REGISTRY, busy_by_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tailrace.config import Policy, Settings
+    from tailrace.coordinator.interfaces import Companion
     from tailrace.protocol import FromCoordinator
     from tailrace.topology.graph import Topology
-
-    from .parties import Companion
 
 #: How long a start that failed waits for what it has begun; each part has its own, shorter limit.
 _ABANDON_S = 30.0
@@ -63,7 +62,7 @@ class Query:
             self._brain, SystemClock(), host.bind_host, secret, settings.frame_bytes_max
         )  # fmt: skip
         self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings, self.name)
-        self._relocation = Relocation(self._loop, self._brain, self._program, host, self._boot)
+        self._move_api = MoveApi(self._loop, self._brain, self._program, host, self._boot)
         self._sinks = {name: spec.fn for name, spec in topology.operators.items() if spec.kind == "sink"}
         self._callbacks = Callbacks(self, self._loop, self._brain, self._sinks)
         self._ending = Ending(self, self._loop, self._brain, self._callbacks, host)
@@ -82,7 +81,7 @@ class Query:
             self._loop.on_tick = self._on_tick
             self._callbacks.start()
             self._loop.start()
-            REGISTRY.enter(self._host.session, self.id, self._relocation)
+            REGISTRY.enter(self._host.session, self.id, self._move_api)
             self._host.launch(self._boot)
             self._await_start()
         except BaseException as error:
@@ -237,7 +236,7 @@ class Query:
 
     def move(self, operator: str, task: int, worker: int) -> list[dict[str, Any]]:
         """Move one task to another worker while the query runs, and tell how that went; raises if it stays."""
-        return self._relocation.move(operator, task, worker)
+        return self._move_api.move(operator, task, worker)
 
     def move_keys(
         self, operator: str, keys: Iterable[Any] = (), *, task: int, groups: Iterable[int] = ()
@@ -246,23 +245,23 @@ class Query:
 
         A key goes with all others of its key group; ``groups`` names whole groups, see ``key_groups_of``.
         """
-        return self._relocation.move_keys(operator, keys, groups, task)
+        return self._move_api.move_keys(operator, keys, groups, task)
 
     def key_groups_of(self, operator: str) -> list[int]:
         """The task that each key group of an operator is at now."""
-        return self._relocation.key_groups_of(operator)
+        return self._move_api.key_groups_of(operator)
 
     def workers_of(self, operator: str) -> list[int]:
         """The worker that each task of an operator is on now."""
-        return self._relocation.workers_of(operator)
+        return self._move_api.workers_of(operator)
 
     def rebalance(self, policy: str | None = None) -> list[dict[str, Any]]:
-        """Place all tasks anew by what was measured, and move those that have another place then.
+        """Place all tasks again by what was measured, and move those that have another place then.
 
         ``policy`` is ``spread`` (even the load out with few moves) or a placement policy; the one of
         ``Policy(rebalance=...)`` if it is not given.
         """
-        return self._relocation.rebalance(policy)
+        return self._move_api.rebalance(policy)
 
     def rebalance_session(self, policy: str = "auto") -> dict[str, list[dict[str, Any]]]:
         """Place this and all other queries of its Spark session as one graph, and tell per query id what moved."""
@@ -270,7 +269,7 @@ class Query:
 
     def scale(self, workers: int) -> list[dict[str, Any]]:
         """Go on with more workers, which get their share, or with fewer: the newest are emptied and leave."""
-        return self._relocation.scale(workers)
+        return self._move_api.scale(workers)
 
     def addListener(self, listener: Any) -> None:  # noqa: N802 - PySpark's name
         """Tell a ``QueryListener``, or a ``StreamingQueryListener`` of PySpark's, of progress and of the end."""

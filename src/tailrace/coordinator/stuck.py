@@ -12,7 +12,7 @@ from .errors import StartError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .joining import Member
+    from tailrace.coordinator.membership import Member
 
 #: Rows that the progress shows; the longest first.
 ROWS_MAX = 32

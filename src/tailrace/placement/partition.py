@@ -103,7 +103,7 @@ def halve_as_printed(graph: IndexedGraph, limits: Sequence[float], capacities: S
 
 
 def halve_refined(tasks_max: int, seed: int | None = None, effort: Effort = THOROUGH) -> Halve:
-    """Consolidate each part anew to ``tasks_max`` tasks, grow, and refine on the way back; a seed mixes the order."""
+    """Consolidate each part again to ``tasks_max`` tasks, grow, and refine on the way back; a seed mixes the order."""
     random = None if seed is None else Random(seed)  # noqa: S311 - choices, not secrets
 
     def halve(graph: IndexedGraph, limits: Sequence[float], capacities: Sequence[float]) -> list[int]:

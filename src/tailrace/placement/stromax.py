@@ -183,7 +183,7 @@ class StroMax:
 
 
 def _seat(streamer: Streamer, graph: TaskGraph, nodes: Sequence[Node], before: Assignment) -> None:
-    """Start from what runs; tasks of nodes that are gone, or that no longer have the slots, are streamed anew."""
+    """Start from what runs; tasks of nodes that are gone, or that no longer have the slots, are streamed again."""
     index = {node.name: i for i, node in enumerate(nodes)}
     for v, vertex in enumerate(graph.vertices):
         node = index.get(before.node_of.get(vertex.id, ""), -1)

@@ -1,7 +1,7 @@
 """TurboStream's coarse-grained scheduler (text 004, section V): consolidate, split by halves, round robin over workers.
 
 Off-line it works on the declared weights, on-line on a snapshot's measured CPU and traffic. Changed against the paper:
-every part is consolidated anew before it is split, splits are refined while tasks unfold, and nodes are mended and
+every part is consolidated again before it is split, splits are refined while tasks unfold, and nodes are mended and
 polished at the end (``as_printed=True`` leaves all of that out). It loses to round robin where traffic is
 negligible and only worker-level balance matters, and it knows one resource: memory or network limits are not balanced.
 """

@@ -17,8 +17,20 @@ class Channel:
     """The receiving end of one sender task's way to this task."""
 
     __slots__ = (
-        "at_end", "consumed", "credit_step", "ended", "ending", "era", "id", "paused", "prompt", "received", "reported",
-        "slot", "stale", "window",
+        "at_end",
+        "channel_epoch",
+        "consumed",
+        "credit_step",
+        "ended",
+        "ending",
+        "id",
+        "paused",
+        "prompt",
+        "received",
+        "reported",
+        "slot",
+        "stale",
+        "window",
     )  # fmt: skip
 
     def __init__(self, channel: int, slot: int, window: int, *, at_end: bool = False, prompt: bool = False) -> None:
@@ -37,9 +49,9 @@ class Channel:
         self.stale = self.received = self.consumed = 0
         self.reset()
 
-    def reset(self, era: int = 0) -> None:
-        """Begin anew with a sender that knows nothing of this channel, nor of what still waits from the one before."""
-        self.era = era
+    def reset(self, channel_epoch: int = 0) -> None:
+        """Begin again with a sender that knows nothing of this channel, nor of what still waits from the one before."""
+        self.channel_epoch = channel_epoch
         self.stale += self.received - self.consumed
         self.received = 0
         self.consumed = 0

@@ -123,7 +123,7 @@ class SharedInbox:
         while isinstance(self._queue.oldest, Control):
             record = self._queue.claim(0)
             assert isinstance(record, Control)  # noqa: S101 - ``oldest`` says so
-            # The channel may have begun anew since: then the end was its old sender's and says nothing.
+            # The channel may have begun again since: then the end was its old sender's and says nothing.
             record.record.ended = record.record.ending
             passed = True
         return passed

@@ -1,4 +1,4 @@
-"""At random: each tuple to any task, drawn anew. The shuffle of queueing theory, and a baseline for experiments.
+"""At random: each tuple to any task, drawn again. The shuffle of queueing theory, and a baseline for experiments.
 
 With Poisson arrivals each task's queue is then M/M/1, which round robin is better than. When it loses: always, to
 ``even``; only where senders are so many that their turns are as good as random is it the same.

@@ -57,7 +57,7 @@ class Weighted:
         self.reweigh(shares)
 
     def reweigh(self, shares: Sequence[float]) -> None:
-        """Take new shares; the walk begins anew at this sender's place."""
+        """Take new shares; the walk begins again at this sender's place."""
         self.weights = tuple(shares)
         ring = ring_of(shares)
         self._length = len(ring)

@@ -29,9 +29,31 @@ class Outbox:
     """Tuples of one task waiting for one destination task."""
 
     __slots__ = (
-        "_bytes", "_heavy", "_light_bytes", "_weighed", "bytes_sent", "channel", "consumed", "end_sent", "ended", "era",
-        "finished", "heads", "heavy_bytes", "paused", "prompt", "sent", "sent_total", "serial", "since_ns", "sizes",
-        "slot", "task", "values", "window", "window_bytes",
+        "_bytes",
+        "_heavy",
+        "_light_bytes",
+        "_weighed",
+        "bytes_sent",
+        "channel",
+        "channel_epoch",
+        "consumed",
+        "end_sent",
+        "ended",
+        "finished",
+        "heads",
+        "heavy_bytes",
+        "paused",
+        "prompt",
+        "sent",
+        "sent_total",
+        "serial",
+        "since_ns",
+        "sizes",
+        "slot",
+        "task",
+        "values",
+        "window",
+        "window_bytes",
     )  # fmt: skip
 
     def __init__(self, channel: int, slot: int, task: int, window: int, window_bytes: int = WINDOW_BYTES) -> None:
@@ -64,12 +86,12 @@ class Outbox:
         self.sent = self.consumed = 0
         self.reset()
 
-    def reset(self, era: int = 0) -> None:
-        """Begin anew with a receiver that knows nothing of this channel; what waits here is still to be sent.
+    def reset(self, channel_epoch: int = 0) -> None:
+        """Begin again with a receiver that knows nothing of this channel; what waits here is still to be sent.
 
-        Counts of the receiver that belong to another ``era`` of the channel do not hold any more.
+        Counts of the receiver that belong to another ``channel_epoch`` of the channel do not hold any more.
         """
-        self.era = era
+        self.channel_epoch = channel_epoch
         self.credited(self.sent)  # what was under way is gone
         self._heavy.clear()
         self.heavy_bytes = 0

@@ -75,7 +75,7 @@ class Edge:
         self.credited = False
 
     def apply(self, policies: Policies, near: Sequence[Row] | None = None) -> None:
-        """Take the rules of new policies; shares begin anew. ``near`` are the shares of one that keeps near."""
+        """Take the rules of new policies; shares begin again. ``near`` are the shares of one that keeps near."""
         self._near = near
         if policies.auto and self._pending is None:
             self._pending = [[0] * len(self.targets) for _ in range(self._senders)]

@@ -68,7 +68,7 @@ class SourceTask:
         return len(self._open)
 
     def apply(self, policies: Policies) -> None:
-        """Take new policies; timeouts begin anew."""
+        """Take new policies; timeouts begin again."""
         self._policies = policies
         self._timeout, self._budget = AdaptiveTimeout(policies.timeout), ReplayBudget(policies.timeout)
         self._epoch += 1

@@ -1,4 +1,4 @@
-"""Which Spark task feeds which lane: the desk's books, without sockets and threads.
+"""Which Spark task feeds which lane: the feed server's books, without sockets and threads.
 
 A partition of a batch is granted one lane and one first offset, and keeps both whoever asks again: a second attempt of
 the Spark task numbers its rows as the first one did. The lane is free again when every row of the partition is done.

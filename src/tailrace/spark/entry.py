@@ -18,7 +18,7 @@ def host_worker(slot: int, rows: Iterable[int], payload: bytes) -> Iterator[tupl
     try:
         import pickle  # noqa: PLC0415
 
-        from tailrace.spark.whereabouts import find  # noqa: PLC0415
+        from tailrace.spark.executor_info import find  # noqa: PLC0415
         from tailrace.worker.main import run_worker  # noqa: PLC0415
     except ImportError as error:
         import sys  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """Runs the Spark side of a query's DataFrames: a job for a bounded one, micro-batches for a streaming one.
 
-A companion of the query: it serves the desk while the query lives, starts the jobs once workers are open, lets tables
-commit with every batch, and ends the query's sources when a bounded DataFrame has been read.
+A companion of the query: it serves the feed server while the query lives, starts the jobs once workers are open, lets
+tables commit with every batch, and ends the query's sources when a bounded DataFrame has been read.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.connect.dataframe import DataFrameSource
 from tailrace.connect.table import Table
+from tailrace.spark.feed_sender import RESULT_SCHEMA, push
+from tailrace.spark.feed_server import FeedServer
 from tailrace.transport.handshake import SECRET_BYTES
 
 from .batch_gate import BatchGate
-from .desk import Desk
 from .errors import FeedError
 from .ingest import LaneLink
 from .interpreter import driver_interpreter
 from .messages import Ticket
-from .push import RESULT_SCHEMA, push
 
 if TYPE_CHECKING:
     from tailrace.config import Settings
@@ -63,11 +63,11 @@ class Feeds:
         driver_host, bind_host = hosts
         self._context = spark.sparkContext
         secret = secrets.token_bytes(SECRET_BYTES)
-        self._desk = Desk(bind_host, secret, settings.frame_bytes_max)
+        self._feed_server = FeedServer(bind_host, secret, settings.frame_bytes_max)
         self._sources = dataframes_of(flow)
         self._tables = tables_of(flow)
         self._tickets = {
-            name: Ticket(feed, (driver_host, self._desk.port), secret, settings.frame_bytes_max, WINDOW_ROWS)
+            name: Ticket(feed, (driver_host, self._feed_server.port), secret, settings.frame_bytes_max, WINDOW_ROWS)
             for feed, name in enumerate(self._sources)
         }
         for name, source in self._sources.items():
@@ -82,11 +82,11 @@ class Feeds:
         self._turn = threading.Lock()
 
     def join(self, query: Query) -> None:
-        """Open the desk for the query's lanes."""
+        """Open the feed server for the query's lanes."""
         self._query = query
         for name, ticket in self._tickets.items():
-            self._desk.open(ticket.feed, query.partitions_of(name))
-        self._desk.start()
+            self._feed_server.open(ticket.feed, query.partitions_of(name))
+        self._feed_server.start()
         query.accompany(self)
 
     # -- what the query says -------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Feeds:
 
     def attend(self, marks: dict[int, int]) -> None:
         """Pass on what is complete."""
-        self._desk.marked(marks)
+        self._feed_server.marked(marks)
 
     def stopping(self, *, now: bool) -> None:
         """Stop reading, a stream between two batches; one that is cut short is read again when it is resumed."""
@@ -124,8 +124,8 @@ class Feeds:
         """Send everyone away who still asks."""
         self._stopping = True
         for gate, _ in self._streams:
-            gate.shut()  # before the desk turns tasks away, which fails their batch
-        self._desk.close()
+            gate.shut()  # before the feed server turns tasks away, which fails their batch
+        self._feed_server.close()
         self._stop_reading(0.0)
 
     # -- jobs ----------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Feeds:
             self._fail(name, error)
             return
         self._unread.discard(name)
-        self._desk.end(self._tickets[name].feed)
+        self._feed_server.end(self._tickets[name].feed)
 
     def _feed(self, name: str, df: Any, batch: int) -> None:
         """Run one job that hands all rows of a DataFrame over; it ends when every row is done."""
@@ -146,7 +146,7 @@ class Feeds:
         with driver_interpreter(self._context):
             pushed = df.mapInArrow(functools.partial(push, ticket), RESULT_SCHEMA)
         pushed.collect()
-        self._desk.batch_over(ticket.feed, batch)
+        self._feed_server.batch_over(ticket.feed, batch)
 
     def _stream(self, query: Query, name: str, source: DataFrameSource) -> None:
         gate = BatchGate()
@@ -176,7 +176,7 @@ class Feeds:
         except Exception as error:  # noqa: BLE001 - Py4J wraps whatever Spark throws
             self._fail(name, error)
             return
-        self._desk.end(self._tickets[name].feed)  # a trigger such as availableNow has come to its end
+        self._feed_server.end(self._tickets[name].feed)  # a trigger such as availableNow has come to its end
 
     def _fail(self, name: str, error: Exception) -> None:
         if not self._stopping and self._query is not None:

@@ -14,11 +14,11 @@ import pyarrow as pa
 from tailrace.clock import SystemClock
 from tailrace.connect.columns import ToColumns
 from tailrace.connect.dataframe import row_maker
-from tailrace.topology.ends import Sink
+from tailrace.topology.contracts import Sink
 from tailrace.topology.operators import TaskContext
 from tailrace.topology.plan import make_plan
 from tailrace.transport import codec
-from tailrace.worker.chain import Chain
+from tailrace.worker.execution.chain import Chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tailrace.topology.ends import NO_RECORDS, Reader, Records
+from tailrace.spark.blocking_connection import LINE_ERRORS, Line
+from tailrace.topology.contracts import NO_RECORDS, Reader, Records
 from tailrace.transport.ring import Inbox, RingUnavailableError
 from tailrace.transport.segments import Folder, NoSharedMemoryError
 
 from . import messages
 from .errors import FeedError
-from .lines import LINE_ERRORS, Line
 from .reception import Reception
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ class Ingest:
         self.failure: FeedError | None = None
         self._ticket = ticket
         self._lanes: dict[str, LaneReader] = {}
-        self._desk = Line.to(ticket.address, ticket.secret, ticket.frame_bytes_max)
+        self._feed_server = Line.to(ticket.address, ticket.secret, ticket.frame_bytes_max)
         self._folder = Folder.make()
         self._probe = self._folder.write_probe()
         self._ring: Inbox | None = None
         with contextlib.suppress(NoSharedMemoryError, RingUnavailableError):
             self._ring = Inbox(str(self._folder.path / "ingest"), _RING_BYTES)
-        self._host = self._desk.local_host
+        self._host = self._feed_server.local_host
         self._reception = Reception(self._host, ticket.secret, ticket.frame_bytes_max, "tailrace-ingest")
         self._announced = False
         self._reception.start(self._serve)
@@ -83,28 +83,28 @@ class Ingest:
         threading.Thread(target=target, name="tailrace-ingest", daemon=True).start()
 
     def open(self, name: str, reader: LaneReader) -> LaneReader:
-        """Add a lane; the desk hears of all of them with the first look of the loop."""
+        """Add a lane; the feed server hears of all of them with the first look of the loop."""
         self._lanes[name] = reader
         return reader
 
     def announce(self) -> None:
-        """Tell the desk which lanes are open here; called when the worker reads for the first time."""
+        """Tell the feed server which lanes are open here; called when the worker reads for the first time."""
         if self._announced:
             return
         self._announced = True
         ring = "" if self._ring is None else self._ring.path
         way = messages.Way(self._host, self._reception.address, ring, self._probe.path, self._probe.nonce)
-        self._desk.send(messages.encode(messages.LanesUp(self._ticket.feed, list(self._lanes), way)))
+        self._feed_server.send(messages.encode(messages.LanesUp(self._ticket.feed, list(self._lanes), way)))
         self._begin(self._hear_desk)
 
     def _hear_desk(self) -> None:
         with contextlib.suppress(*LINE_ERRORS):
             while not self.closed:
-                data = self._desk.receive(_PATIENCE_S)
+                data = self._feed_server.receive(_PATIENCE_S)
                 if data is not None and isinstance(messages.decode_from_desk(data), messages.Ended):
                     for reader in self._lanes.values():
                         reader.end()
-        self._desk.close()
+        self._feed_server.close()
 
     def _serve(self, line: Line) -> None:
         with contextlib.suppress(*LINE_ERRORS):
@@ -152,9 +152,9 @@ class Ingest:
                 del _here[key]
         self._reception.close()
         if self._announced:
-            self._desk.hang_up()  # its thread closes it
+            self._feed_server.hang_up()  # its thread closes it
         else:
-            self._desk.close()
+            self._feed_server.close()
         if self._ring is not None:
             self._ring.bell()
         else:

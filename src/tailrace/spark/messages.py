@@ -1,4 +1,4 @@
-"""What Spark tasks, workers and the driver's desk tell each other about a DataFrame's rows, as typed messages.
+"""What Spark tasks, workers and the driver's feed server tell each other about a DataFrame's rows, as typed messages.
 
 A *lane* is a partition of a DataFrame source: one Spark task at a time feeds it. Frames of rows between a task and a
 worker are laid out here too; they go through a ring or a connection alike.
@@ -14,7 +14,7 @@ import msgspec
 
 @dataclass(frozen=True)
 class Ticket:
-    """What a Spark task or a worker needs to find the desk. Travels in closures; printing shows no secret."""
+    """What a Spark task or a worker needs to find the feed server. Travels in closures; printing shows no secret."""
 
     feed: int
     address: tuple[str, int]
@@ -43,7 +43,7 @@ class LanesUp(msgspec.Struct, tag=True):
 
 
 class Ended(msgspec.Struct, tag=True):
-    """Desk to worker: nothing more comes on any lane of the feed."""
+    """FeedServer to worker: nothing more comes on any lane of the feed."""
 
     feed: int
 
@@ -58,7 +58,7 @@ class Claim(msgspec.Struct, tag=True):
 
 
 class Granted(msgspec.Struct, tag=True):
-    """Desk: feed this lane. The first row has offset ``base``; rows below ``mark`` are done."""
+    """FeedServer: feed this lane. The first row has offset ``base``; rows below ``mark`` are done."""
 
     lane: str
     base: int
@@ -70,7 +70,7 @@ class Granted(msgspec.Struct, tag=True):
 
 
 class Busy(msgspec.Struct, tag=True):
-    """Desk: no lane is free now; ask again, or give way after a while."""
+    """FeedServer: no lane is free now; ask again, or give way after a while."""
 
 
 class Await(msgspec.Struct, tag=True):
@@ -83,7 +83,7 @@ class Await(msgspec.Struct, tag=True):
 
 
 class State(msgspec.Struct, tag=True):
-    """Desk: how a lane stands; ``serial`` grows when another worker takes it over."""
+    """FeedServer: how a lane stands; ``serial`` grows when another worker takes it over."""
 
     mark: int
     serial: int
@@ -100,11 +100,11 @@ class Finished(msgspec.Struct, tag=True):
 
 
 class Noted(msgspec.Struct, tag=True):
-    """Desk: so be it."""
+    """FeedServer: so be it."""
 
 
 class Over(msgspec.Struct, tag=True):
-    """Desk: the query has ended; there is nobody to feed."""
+    """FeedServer: the query has ended; there is nobody to feed."""
 
 
 ToDesk = LanesUp | Claim | Await | Finished

@@ -1,7 +1,7 @@
 """Takes in connections of the DataFrame side: one thread for all that are unproved, one for each that is proved.
 
-Used by the driver's desk and by the workers' ingest. A stranger costs a descriptor for the handshake's time limit at
-most, never a thread; when too many wait, the one that has waited longest goes.
+Used by the driver's feed server and by the workers' ingest. A stranger costs a descriptor for the handshake's time
+limit at most, never a thread; when too many wait, the one that has waited longest goes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
+from tailrace.spark.blocking_connection import INGEST, LINE_ERRORS, Line
 from tailrace.transport.handshake import ServerHandshake
 from tailrace.transport.stream import UNPROVED_MAX, StreamConnection
-
-from .lines import INGEST, LINE_ERRORS, Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

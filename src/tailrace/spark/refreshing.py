@@ -1,4 +1,4 @@
-"""Collects lookup tables anew on their interval and tells all workers: a companion of the query."""
+"""Collects lookup tables again on their interval and tells all workers: a companion of the query."""
 
 from __future__ import annotations
 

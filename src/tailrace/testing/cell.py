@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tailrace import protocol
 from tailrace.topology.operators import TaskContext
 from tailrace.worker.brain import WorkerBrain
+from tailrace.worker.execution.task import CloseWork, TickWork, Work
 from tailrace.worker.main import SLOT_VARIABLE
-from tailrace.worker.task import CloseWork, TickWork, Work
 from tailrace.worker.user_output import operator_logger
 
 from .virtual_time import AwaitedWork
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tailrace.clock import FakeClock
     from tailrace.topology.operators import OperatorSpec
-    from tailrace.worker.uplink import Meets
+    from tailrace.worker.uplink.link import Meets
 
 #: Messages that may be under way from one worker to another; a full way pushes back, as a full ring does.
 MAIL_MESSAGES_MAX = 64

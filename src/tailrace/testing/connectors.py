@@ -10,7 +10,7 @@ import uuid
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailrace.topology.ends import NO_RECORDS, Reader, Records, Sink, Source
+from tailrace.topology.contracts import NO_RECORDS, Reader, Records, Sink, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -20,7 +20,7 @@ from tailrace.coordinator.deployment import deal_partitions, program_of
 from tailrace.coordinator.explain import explain
 from tailrace.coordinator.incoming import log_lines
 from tailrace.version import __version__
-from tailrace.worker.board import Board
+from tailrace.worker.uplink.shared_memory import Board
 
 from .cell import Cell
 from .connectors import Written

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from tailrace.transport.switchboard import Switchboard
+from tailrace.transport.connections import Connections
 
 if TYPE_CHECKING:
     from tailrace.config import Settings
@@ -24,7 +24,7 @@ _US_PER_S = 1e6
 _RETRY_US = 500
 
 
-class DelayedBoard(Switchboard):
+class DelayedConnections(Connections):
     """A switchboard for which other host names are other nodes, a little away."""
 
     def __init__(self, slot: int, secret: bytes, host: str, settings: Settings, *, delay_ms: float) -> None:

@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tailrace.coordinator.errors import WorkerLostError
-from tailrace.worker.main import Whereabouts, run_worker
+from tailrace.worker.main import WorkerLocation, run_worker
 
-from .links import DelayedBoard
+from .links import DelayedConnections
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.05
 
 
-def _enter(boot: Boot, where: Whereabouts, link_delay_ms: float | None) -> None:
+def _enter(boot: Boot, where: WorkerLocation, link_delay_ms: float | None) -> None:
     import faulthandler  # noqa: PLC0415 - only in the child
     import signal  # noqa: PLC0415
 
@@ -32,7 +32,7 @@ def _enter(boot: Boot, where: Whereabouts, link_delay_ms: float | None) -> None:
     if link_delay_ms is None:
         run_worker(boot, where)
     else:
-        run_worker(boot, where, partial(DelayedBoard, delay_ms=link_delay_ms))
+        run_worker(boot, where, partial(DelayedConnections, delay_ms=link_delay_ms))
 
 
 class ProcessHost:
@@ -83,7 +83,7 @@ class ProcessHost:
 
     def _start(self, boot: Boot, slot: int) -> BaseProcess:
         self._launches[slot] += 1
-        where = Whereabouts(slot, self._launches[slot], f"process-{slot // self._per_executor}", self._hosts[slot])
+        where = WorkerLocation(slot, self._launches[slot], f"process-{slot // self._per_executor}", self._hosts[slot])
         process = self._context.Process(target=_enter, args=(boot, where, self._link_delay_ms), daemon=True)
         process.start()
         return process

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from tailrace.clock import Clock
-    from tailrace.worker.task import Work
+    from tailrace.worker.execution.task import Work
 
 _NS_PER_S = 1_000_000_000
 #: Real time given to what waits for the outside world: a thread pool, a socket.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .ends import Reader, Sink, Source
+from tailrace.topology.contracts import Reader, Sink, Source
+
 from .errors import PlaceholderError
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from .ends import Source
+    from tailrace.topology.contracts import Source
+
     from .operators import Kind, Verb
     from .options import SourceOptions
 

@@ -134,7 +134,7 @@ def _class_parts(cls: type) -> Iterator[_Step]:
             yield _Step(f"attribute {name!r}", owner, value.__func__)
         elif isinstance(value, property):
             yield _Step(f"attribute {name!r}", owner, value.fget)
-        elif not isinstance(value, GetSetDescriptorType | MemberDescriptorType):  # Python makes those anew
+        elif not isinstance(value, GetSetDescriptorType | MemberDescriptorType):  # Python makes those again
             yield _Step(f"attribute {name!r}", owner, value)
     yield from (_Step("base class", owner, base) for base in cls.__bases__)
 

@@ -29,7 +29,8 @@ from .operators import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .ends import Sink
+    from tailrace.topology.contracts import Sink
+
     from .graph import Topology
     from .operators import Verb
     from .options import CallOptions, KeyedOptions, SinkOptions, UpdateOptions

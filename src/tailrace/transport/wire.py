@@ -33,9 +33,9 @@ CREDITS = 4
 RESYNC = 5
 #: Nothing more comes on this channel until its receiving task has moved: the epoch of the plan.
 PAUSED = 6
-#: What comes next on this channel comes from another slot: the channel's new era and that slot.
+#: What comes next on this channel comes from another slot: the channel's new epoch and that slot.
 MOVED = 7
-#: All that came on this channel before ``MOVED`` is here: the era.
+#: All that came on this channel before ``MOVED`` is here: the epoch.
 SEEN = 8
 #: A part of a task on its way to another worker; ``channel`` is the task's place in the plan.
 STATE = 9
@@ -54,7 +54,7 @@ KINDS = frozenset({DATA, END, ACKS, CREDITS, RESYNC, PROMPT}) | MOVING | MOVING_
 
 _MESSAGE = struct.Struct("<HI")
 _FRAME = struct.Struct("<BIII")
-#: What a credit says: tuples consumed in all, and the era of the channel in which they are counted.
+#: What a credit says: tuples consumed in all, and the epoch of the channel in which they are counted.
 CREDIT = struct.Struct("<QI")
 MESSAGE_HEAD_BYTES = _MESSAGE.size
 FRAME_HEAD_BYTES = _FRAME.size

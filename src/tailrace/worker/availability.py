@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tailrace import protocol
 
 if TYPE_CHECKING:
-    from .floor import Floor
+    from tailrace.worker.worker_state import WorkerState
 
 _NS_PER_S = 1_000_000_000
 #: Readers that look for something new now and then do so at least this often.
@@ -21,8 +21,8 @@ _LOOKS_EVERY_S = 1.0
 class Availability:
     """The newest question, and which partitions have yet to answer it."""
 
-    def __init__(self, floor: Floor) -> None:
-        self._floor = floor
+    def __init__(self, worker: WorkerState) -> None:
+        self._worker = worker
         self._serial = 0
         self._answered: set[int] = set()
         #: Per partition: until then it goes by what it found before the question, a file that it looks at now and then.
@@ -32,8 +32,8 @@ class Availability:
         """Answer from now on; the same question again is from a coordinator that misses answers."""
         if serial != self._serial:
             self._serial = serial
-            now_ns = self._floor.clock.now_ns()
-            for task, source in self._floor.sources:
+            now_ns = self._worker.clock.now_ns()
+            for task, source in self._worker.sources:
                 source.dry.clear()
                 for partition, reader in source.readers.items():
                     wait_s = 0.0 if task.in_flight or reader.finished else min(_LOOKS_EVERY_S, reader.wait_s())
@@ -45,8 +45,8 @@ class Availability:
         if not self._serial:
             return
         found: dict[int, int] = {}
-        now_ns = self._floor.clock.now_ns()
-        for task, source in self._floor.sources:
+        now_ns = self._worker.clock.now_ns()
+        for task, source in self._worker.sources:
             if task.in_flight:
                 continue  # its reader is in use, maybe by another thread
             offsets = source.ledger.next_offsets()
@@ -56,4 +56,4 @@ class Availability:
                     found[partition] = offsets.get(partition, 0)
         if found:
             self._answered.update(found)
-            self._floor.control_out.append(protocol.Available(self._serial, found))
+            self._worker.control_out.append(protocol.Available(self._serial, found))

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import TailraceError
 from tailrace.topology.callables import function_name
 from tailrace.topology.operators import KEYED_VERBS
+from tailrace.worker.execution.task import CloseWork, ReadWork, TickWork
 
 from .errors import CloseError, OperatorError, operator_error, shown, user_stack
-from .task import CloseWork, ReadWork, TickWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace.topology.operators import OperatorSpec
     from tailrace.topology.plan import Plan
-
-    from .task import Work
+    from tailrace.worker.execution.task import Work
 
 
 def call_error(operator: str, task: int, call: str, error: BaseException) -> TailraceError:

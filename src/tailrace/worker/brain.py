@@ -8,7 +8,7 @@ The loop (real or simulated) feeds it and carries out what it says:
     flush()           send what waits; ``send(slot, bytes)`` was passed in and says whether there was room
     wait_us()         how long the loop may sleep
 
-Its parts: ``delivery`` moves tuples, ``scheduling`` picks work, ``settling`` takes results in, ``acks`` acknowledges,
+Its parts: ``delivery`` moves tuples, ``scheduling`` picks work, ``completion`` takes results in, ``acks`` acknowledges,
 ``late`` sends again, ``telling`` reports.
 """
 
@@ -19,36 +19,37 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.connect import lookup
-from tailrace.transport import codec, mail
+from tailrace.transport import codec
+from tailrace.transport import message_codec as mail
+from tailrace.worker.exchange.acks import Acknowledger
+from tailrace.worker.exchange.delivery import Delivery
+from tailrace.worker.exchange.nearness import Nearness
+from tailrace.worker.execution.completion import Completion
+from tailrace.worker.execution.replay_timer import ReplayTimer
+from tailrace.worker.execution.scheduler import HELD_US, IDLE_US, Scheduler
+from tailrace.worker.migration.channel_control import ChannelControl
+from tailrace.worker.migration.key_mover import LOOK_US, KeyMover
+from tailrace.worker.migration.mover import Mover
+from tailrace.worker.reporter import Reporter
+from tailrace.worker.uplink.link import open_uplink
+from tailrace.worker.worker_state import WorkerState
 
-from .acks import Acknowledger
 from .availability import Availability
 from .blame import call_error, grouping_error, named_error
 from .build import Site
-from .delivery import Delivery
 from .ending import close_task
 from .errors import ProtocolError, user_stack
-from .floor import Floor
-from .key_mover import LOOK_US, KeyMover
-from .late import LateRoots
-from .mover import Mover
-from .nearness import Nearness
-from .scheduling import HELD_US, IDLE_US, Scheduler
-from .settling import Settling
 from .switching import Switching
-from .telling import Telling
-from .uplink import open_uplink
-from .ways import Ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from tailrace.clock import Clock
     from tailrace.topology.operators import OperatorSpec, TaskContext
+    from tailrace.worker.execution.task import Task, Work
+    from tailrace.worker.uplink.link import Meets
 
     from .build import Program
-    from .task import Task, Work
-    from .uplink import Meets
 
 _NS_PER_S = 1_000_000_000
 #: Characters of one line of a log.
@@ -65,7 +66,7 @@ class WorkerBrain:
         clock: Clock,
         send: Callable[[int, bytes], bool],
         context_of: Callable[[OperatorSpec, int, int], TaskContext],
-        neighbours: Meets | None = None,
+        node_peers: Meets | None = None,
     ) -> None:
         self.slot = slot
         self.attempt = attempt
@@ -78,10 +79,10 @@ class WorkerBrain:
         self._send = send
         self._context_of = context_of
         #: Who stands behind the same limited uplink; None where there is none.
-        self._neighbours = neighbours
-        self._floor: Floor | None = None
+        self._node_peers = node_peers
+        self._worker: WorkerState | None = None
         self._running = False
-        self._late: LateRoots | None = None
+        self._replay_timer: ReplayTimer | None = None
         self._measures = True
         #: Whether so much waits for the driver that no user code may run.
         self._driver_behind = False
@@ -96,12 +97,12 @@ class WorkerBrain:
     @property
     def tasks(self) -> list[Task]:
         """The tasks that were deployed here."""
-        return [] if self._floor is None else self._floor.tasks
+        return [] if self._worker is None else self._worker.tasks
 
     @property
     def lost_tuples(self) -> int:
         """Tuples on their way here that a broken connection took; their sources send them again."""
-        return 0 if self._floor is None else self._delivery.lost_tuples
+        return 0 if self._worker is None else self._delivery.lost_tuples
 
     # -- what the coordinator says -------------------------------------------------------------------------------
 
@@ -149,12 +150,12 @@ class WorkerBrain:
             case protocol.Refresh(lookup=name, version=version, table=table):
                 lookup.install(name, version, codec.loads(table))
             case protocol.Drain():
-                for _, source in self._floor.sources if self._floor is not None else ():
+                for _, source in self._worker.sources if self._worker is not None else ():
                     source.draining = True
             case protocol.Stop():
                 self.stopped = True
                 if self._running:
-                    self._telling.report()
+                    self._reporter.report()
             case _:
                 raise ProtocolError(
                     f"The coordinator said {type(message).__name__}, which a worker that runs does not understand.",
@@ -170,24 +171,24 @@ class WorkerBrain:
             nearness.rows(message.placement), message.queues, message.tables, self._enter,
         )  # fmt: skip
         self.program = program
-        self._floor = floor = Floor(program, site, self._send, self.control_out)
+        self._worker = worker = WorkerState(program, site, self._send, self.control_out)
         # Balancing goes by the latencies of tasks.
         by_latency = program.policy.routing in {"latency", "shortest_delay"} or "routing" in program.switched
         self._measures = program.settings.metrics or by_latency
-        self._acks = Acknowledger(floor, message.partitions, message.placement)
-        self._delivery = Delivery(floor, self._acks)
-        self._delivery.uplink = open_uplink(floor, self._neighbours, self.peers)
-        self._settling = Settling(floor, self._acks)
-        self._late = LateRoots(floor, self._settling)
-        self._switching = Switching(floor, self._delivery, self._late)
-        self._scheduler = Scheduler(floor, self._delivery, self._settling, self._acks)
-        ways = Ways(floor, site, self._delivery, nearness)
-        self._mover = self._delivery.mover = Mover(floor, site, self._acks, ways, self._tasks_changed)
-        self._keys = self._delivery.keys = KeyMover(floor, site, self._acks, self._delivery, ways)
-        self._available = Availability(floor)
-        self._telling = Telling(floor, self._delivery, self._keys, self.peers, self._of_worker)
+        self._acks = Acknowledger(worker, message.partitions, message.placement)
+        self._delivery = Delivery(worker, self._acks)
+        self._delivery.uplink = open_uplink(worker, self._node_peers, self.peers)
+        self._completion = Completion(worker, self._acks)
+        self._replay_timer = ReplayTimer(worker, self._completion)
+        self._switching = Switching(worker, self._delivery, self._replay_timer)
+        self._scheduler = Scheduler(worker, self._delivery, self._completion, self._acks)
+        ways = ChannelControl(worker, site, self._delivery, nearness)
+        self._mover = self._delivery.mover = Mover(worker, site, self._acks, ways, self._tasks_changed)
+        self._keys = self._delivery.keys = KeyMover(worker, site, self._acks, self._delivery, ways)
+        self._available = Availability(worker)
+        self._reporter = Reporter(worker, self._delivery, self._keys, self.peers, self._of_worker)
         self._building = None
-        for task in floor.tasks:
+        for task in worker.tasks:
             self._current = task
             try:
                 task.chain.open()
@@ -213,13 +214,13 @@ class WorkerBrain:
         return self._building if current is None else (current.chain.at.operator, current.index)
 
     def _tasks_changed(self) -> None:
-        """Look at the tasks anew: they were deployed, or some have moved."""
-        if self._floor is None or self._late is None:
+        """Look at the tasks again: they were deployed, or some have moved."""
+        if self._worker is None or self._replay_timer is None:
             return
         self._scheduler.refresh()
-        self._late.refresh()
+        self._replay_timer.refresh()
         self._switching.refresh()
-        self._telling.refresh()
+        self._reporter.refresh()
         if self._bell is not None:
             self.ring_with(self._bell)
 
@@ -228,26 +229,26 @@ class WorkerBrain:
         if slot == self.slot:
             self.stopped = True
         self.peers.pop(slot, None)
-        if self._floor is not None:
-            self._floor.post.hold(slot)
+        if self._worker is not None:
+            self._worker.outgoing.hold(slot)
 
     def _resume(self, slot: int, *, lost: bool) -> None:
         """A slot's new worker is open: send to it, and send every open root again where something was lost."""
-        if self._floor is None:
+        if self._worker is None:
             return
-        self._floor.post.release(slot)
-        for group in self._floor.groups.values():
+        self._worker.outgoing.release(slot)
+        for group in self._worker.groups.values():
             group.wake()
         if not lost:
             return
-        for task, source in self._floor.sources:
-            self._settling.replay(task, source, source.ledger.everything(), lost=True)
+        for task, source in self._worker.sources:
+            self._completion.replay(task, source, source.ledger.everything(), lost=True)
 
     def _beat(self, marks: dict[int, int]) -> None:
         for task in self.tasks:
-            if task.guard is not None:
+            if task.deduplicator is not None:
                 for partition, offset in marks.items():
-                    task.guard.low_water(partition, offset)
+                    task.deduplicator.low_water(partition, offset)
 
     def fail(self, error: BaseException) -> None:
         """Ask the coordinator to end the query; the first reason counts."""
@@ -274,8 +275,8 @@ class WorkerBrain:
 
     def to_driver(self, operator: str, task: int, values: Any) -> None:
         """Send a sink's values to the driver; this and ``log`` are the only methods here that any thread may call."""
-        if self._floor is not None:
-            self._floor.driver.put(operator, task, values)
+        if self._worker is not None:
+            self._worker.driver.put(operator, task, values)
 
     def log(self, level: int, operator: str, task: int, text: str) -> None:
         """Send a line to the driver's log: what user code logs or prints, and what is told of it."""
@@ -292,7 +293,7 @@ class WorkerBrain:
 
         Twice what sinks may have under way: those are held back one by one before, and this is for floods of log lines.
         """
-        self._driver_behind = self._floor is not None and waiting_bytes > 2 * self._floor.bounds.driver
+        self._driver_behind = self._worker is not None and waiting_bytes > 2 * self._worker.bounds.driver
 
     def finish(self, work: Work) -> None:
         """Take in the results of a piece of work: route its outputs, acknowledge its input."""
@@ -303,7 +304,7 @@ class WorkerBrain:
             task.account(work)
             self._current = task
             try:
-                self._settling.settle(work)
+                self._completion.settle(work)
             except Exception as error:  # noqa: BLE001 - a user's key or grouping function may raise anything
                 work.error = grouping_error(work, self.program.plan, error)
             self._current = None
@@ -354,22 +355,22 @@ class WorkerBrain:
 
     def on_time(self) -> None:
         """Do what the clock asks for: send overdue roots again, report."""
-        if not self._running or self._late is None:
+        if not self._running or self._replay_timer is None:
             return
         now_ns = self.clock.now_ns()
-        self._late.look(now_ns)
+        self._replay_timer.look(now_ns)
         self._available.look()
-        self._telling.on_time(now_ns)
+        self._reporter.on_time(now_ns)
 
     @property
     def late_ns(self) -> int | None:
         """When ``on_time`` must be asked, where that cannot wait for the loop's housekeeping."""
-        return self._late.due_ns if self._late is not None and self._late.pressing else None
+        return self._replay_timer.due_ns if self._replay_timer is not None and self._replay_timer.pressing else None
 
     def ring_with(self, bell: Callable[[], None]) -> None:
         """Let readers that are fed by other threads wake the loop."""
         self._bell = bell
-        for _, source in self._floor.sources if self._floor is not None else ():
+        for _, source in self._worker.sources if self._worker is not None else ():
             for reader in source.readers.values():
                 reader.bell = bell
 
@@ -381,7 +382,7 @@ class WorkerBrain:
     def moved_away(self) -> list[Task]:
         """Tasks that left since the last time: the loop ends the threads they had."""
         gone: list[Task] = []
-        while self._floor is not None and self._mover.gone:
+        while self._worker is not None and self._mover.gone:
             gone.append(self._mover.gone.popleft())
         return gone
 

@@ -9,18 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace.acking.adaptive_timeout import TimeoutSettings
-from tailrace.acking.dedup import Guard
+from tailrace.acking.dedup import Deduplicator
 from tailrace.acking.ledger import Ledger
 from tailrace.acking.replay import AdaptiveReplays, BlindReplays, FixedReplays
 from tailrace.receiving.inbox import Channel, Inbox
 from tailrace.routing import BALANCED, goes_by_pending, is_free, router_for
 from tailrace.routing.key_table import floors_of, ways_beyond
 from tailrace.sending.outbox import Outbox
-
-from .bounds import QueueBounds, queue_bounds
-from .chain import Chain
-from .outlet import Outlet
-from .task import SourceSide, Task
+from tailrace.worker.exchange.bounds import QueueBounds, queue_bounds
+from tailrace.worker.exchange.outlet import Outlet
+from tailrace.worker.execution.chain import Chain
+from tailrace.worker.execution.task import SourceSide, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -120,9 +119,9 @@ def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
         away = stage.id in site.queues and site.queues[stage.id][index] != site.slot
         task.inbox = (_away_inbox if away else inbox_of)(program, site, stage, index)
         if stage.guarded and program.policy.tracked:
-            task.guard = Guard()
+            task.deduplicator = Deduplicator()
             if stage.id in site.tables:
-                task.guard.floors = floors_of(site.tables[stage.id])
+                task.deduplicator.floors = floors_of(site.tables[stage.id])
     return task
 
 

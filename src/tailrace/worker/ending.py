@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace.errors import TailraceError
-
-    from .task import Task
+    from tailrace.worker.execution.task import Task
 
 
 def close_task(task: Task, log: Callable[[int, str, int, str], None], fail: Callable[[TailraceError], None]) -> None:

@@ -2,7 +2,7 @@
 
 Tasks run in the loop's thread, one after the other, because that is cheapest. A task that holds the loop for longer
 than ``handoff_ms`` gets the thread it sits in for itself, and a new thread takes the loop over: a watchdog sees to
-that, so a blocking function stalls its neighbours once, and only for that long. The watchdog also tells the coordinator
+that, so a blocking function stalls its node_peers once, and only for that long. The watchdog also tells the coordinator
 of user code that does not come back (``stuck``).
 """
 
@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 from tailrace.protocol import Deploy, Leave, PeerUp
 from tailrace.transport.waiting import sharpen_timers
+from tailrace.worker.execution.executors import AWAITED_TASK, AsyncThread, Returns, TaskThread, run_piece
+from tailrace.worker.execution.stall_watchdog import Call, CallWatch, LoopThread
+from tailrace.worker.execution.task import CloseWork, TickWork, Work
 
-from .calls import Call, CallWatch, LoopThread
 from .errors import LeaseLostError
-from .executors import AWAITED_TASK, AsyncThread, Returns, TaskThread, run_piece
 from .stuck import StuckWatch, told_at_end
-from .task import CloseWork, TickWork, Work
 
 if TYPE_CHECKING:
     from tailrace.config import Settings
-    from tailrace.transport.switchboard import Switchboard
+    from tailrace.transport.connections import Connections
+    from tailrace.worker.execution.task import Task
 
     from .brain import WorkerBrain
     from .control import ControlLine
-    from .task import Task
 
 _SWITCH_S = 0.0005
 _PIECES_PER_ROUND = 16
@@ -41,12 +41,12 @@ _NS_PER_S = 1_000_000_000
 class WorkerLoop:
     """Runs one worker until the coordinator says stop, the lease runs out or something fails."""
 
-    def __init__(self, brain: WorkerBrain, board: Switchboard, control: ControlLine, settings: Settings) -> None:
+    def __init__(self, brain: WorkerBrain, connections: Connections, control: ControlLine, settings: Settings) -> None:
         self._brain = brain
-        self._board = board
+        self._connections = connections
         self._control = control
         self._settings = settings
-        self._returns = Returns(board.bell)
+        self._returns = Returns(connections.bell)
         self._threads: dict[Task, TaskThread] = {}
         self._async: AsyncThread | None = None
         self._ended = threading.Event()
@@ -174,13 +174,13 @@ class WorkerLoop:
 
     def _round(self) -> bool:
         """Once around: take in, work, send, wait. False when this thread has lost the loop to another."""
-        brain, board = self._brain, self._board
-        if messages := board.poll():
+        brain, connections = self._brain, self._connections
+        if messages := connections.poll():
             for message in messages:
                 brain.on_message(message)
-            board.end_borrowing()
-        if board.control_ready:
-            board.control_ready = False
+            connections.end_borrowing()
+        if connections.control_ready:
+            connections.control_ready = False
             self._take_orders()
         if self._returns:
             for work in self._returns.take():
@@ -197,7 +197,7 @@ class WorkerLoop:
         self._housekeeping()
         # Handing over within the worker may have made work.
         if idle and not brain.has_ready and (wait_us := brain.wait_us()):
-            board.wait(wait_us, patient=brain.patient)
+            connections.wait(wait_us, patient=brain.patient)
         return True
 
     def _take_orders(self) -> None:
@@ -205,13 +205,13 @@ class WorkerLoop:
             self._brain.on_control(message)
             if isinstance(message, Deploy):
                 self._control.excuse()  # a user's open() may take longer than a lease
-                self._brain.ring_with(self._board.bell)
+                self._brain.ring_with(self._connections.bell)
                 for peer in message.peers:
-                    self._board.introduce(peer)
+                    self._connections.introduce(peer)
             elif isinstance(message, PeerUp):
-                self._board.introduce(message.peer)
+                self._connections.introduce(message.peer)
             elif isinstance(message, Leave):
-                self._board.forget(message.slot)
+                self._connections.forget(message.slot)
 
     def _carry_out(self, work: Work) -> bool:
         task = work.task
@@ -251,10 +251,10 @@ class WorkerLoop:
         self._next_housekeeping_s = now_s + _HOUSEKEEPING_S
         brain = self._brain
         brain.on_time()
-        for slot in self._board.reconnected:
+        for slot in self._connections.reconnected:
             brain.on_reconnect(slot)
-        self._board.reconnected.clear()
-        self._board.cut_off_silent()
+        self._connections.reconnected.clear()
+        self._connections.cut_off_silent()
         for task in brain.moved_away():
             if (thread := self._threads.pop(task, None)) is not None:
                 thread.stop()

@@ -17,15 +17,15 @@ from tailrace import protocol
 from tailrace.clock import SystemClock
 from tailrace.connect import lookup
 from tailrace.topology.operators import TaskContext
-from tailrace.transport.switchboard import Switchboard
+from tailrace.transport.connections import Connections
 from tailrace.version import __version__
+from tailrace.worker.uplink.node_peers import BOARD_NAME, NodePeers, node_name
 
 from .brain import WorkerBrain
 from .control import ControlLine
 from .errors import FencedError, LeaseLostError
 from .loop import WorkerLoop
 from .machine_load import MachineLoad
-from .neighbours import BOARD_NAME, Neighbours, node_name
 from .user_output import operator_logger, to_driver
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Boot:
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class WorkerLocation:
     """Where a worker was started: its slot, how often the slot was started before, its executor and host."""
 
     slot: int
@@ -63,24 +63,24 @@ class Whereabouts:
     host: str
 
 
-def run_worker(boot: Boot, where: Whereabouts, make_board: Callable[..., Switchboard] = Switchboard) -> None:
-    """Join the query and work until it ends; a test may have a switchboard of its own."""
+def run_worker(boot: Boot, where: WorkerLocation, make_connections: Callable[..., Connections] = Connections) -> None:
+    """Join the query and work until it ends; a test may have a connections of its own."""
     os.environ[SLOT_VARIABLE] = str(where.slot)
     tables = lookup.held()
     control = ControlLine(boot.address, boot.secret, where.slot, boot.settings.frame_bytes_max)
-    board = make_board(where.slot, boot.secret, where.host or control.host, boot.settings)
-    neighbours: Neighbours | None = None
+    connections = make_connections(where.slot, boot.secret, where.host or control.host, boot.settings)
+    node_peers: NodePeers | None = None
     try:
         if boot.settings.link_bytes_per_s:
-            neighbours = Neighbours(where.slot, _node(boot, where), board.nook.path_of(BOARD_NAME))
-        _work(boot, where, control, board, neighbours)
+            node_peers = NodePeers(where.slot, _node(boot, where), connections.endpoint.path_of(BOARD_NAME))
+        _work(boot, where, control, connections, node_peers)
     except (LeaseLostError, FencedError) as error:
         logging.getLogger("tailrace.worker").warning("worker %d leaves: %s", where.slot, error)
         raise
     finally:
-        if neighbours is not None:
-            neighbours.close()
-        board.close()
+        if node_peers is not None:
+            node_peers.close()
+        connections.close()
         control.close()
         # The process may go on to other work, for another query.
         os.environ.pop(SLOT_VARIABLE, None)
@@ -88,10 +88,10 @@ def run_worker(boot: Boot, where: Whereabouts, make_board: Callable[..., Switchb
 
 
 def _work(
-    boot: Boot, where: Whereabouts, control: ControlLine, board: Switchboard, neighbours: Neighbours | None
+    boot: Boot, where: WorkerLocation, control: ControlLine, connections: Connections, node_peers: NodePeers | None
 ) -> None:
-    attempt = control.register(_registration(where, board, _node(boot, where), neighbours))
-    board.admitted(attempt)
+    attempt = control.register(_registration(where, connections, _node(boot, where), node_peers))
+    connections.admitted(attempt)
 
     def context_of(spec: OperatorSpec, task: int, tasks: int) -> TaskContext:
         def emit_to_driver(values: Any) -> None:
@@ -100,11 +100,11 @@ def _work(
         logger = operator_logger(brain.log, spec.name, task)
         return TaskContext(spec.name, task, tasks, boot.query, logger, brain.clock, emit_to_driver)
 
-    brain = WorkerBrain(where.slot, attempt, SystemClock(), board.send, context_of, neighbours)
+    brain = WorkerBrain(where.slot, attempt, SystemClock(), connections.send, context_of, node_peers)
     brain.machine_load = MachineLoad().since_last
-    board.watch_control(control)
-    board.control_ready = True  # the first orders may have come along with the welcome
-    loop = WorkerLoop(brain, board, control, boot.settings)
+    connections.watch_control(control)
+    connections.control_ready = True  # the first orders may have come along with the welcome
+    loop = WorkerLoop(brain, connections, control, boot.settings)
     try:
         with _calm_collector(), to_driver(loop.at_work, brain.log):
             try:
@@ -137,26 +137,26 @@ def _calm_collector() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _node(boot: Boot, where: Whereabouts) -> str:
+def _node(boot: Boot, where: WorkerLocation) -> str:
     return node_name(boot.settings.node_is, where.executor, where.slot)
 
 
 def _registration(
-    where: Whereabouts, board: Switchboard, node: str = "", neighbours: Neighbours | None = None
+    where: WorkerLocation, connections: Connections, node: str = "", node_peers: NodePeers | None = None
 ) -> protocol.Register:
-    nook = board.nook
+    endpoint = connections.endpoint
     peer = protocol.Peer(
         slot=where.slot,
         attempt=0,
         host=where.host,
-        tcp=board.tcp_address,
-        uds=nook.uds_path,
-        ring=nook.ring_path,
-        probe_path=nook.probe.path,
-        probe_nonce=nook.probe.nonce,
-        why_no_ring=nook.why_no_ring,
+        tcp=connections.tcp_address,
+        uds=endpoint.uds_path,
+        ring=endpoint.ring_path,
+        probe_path=endpoint.probe.path,
+        probe_nonce=endpoint.probe.nonce,
+        why_no_ring=endpoint.why_no_ring,
         node=node,
-        board="" if neighbours is None else neighbours.path,
+        board="" if node_peers is None else node_peers.path,
     )
     return protocol.Register(
         where.slot, where.launch, os.getpid(), where.executor, peer, __version__, platform.python_version()

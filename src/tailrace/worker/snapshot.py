@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 from tailrace.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
-    from .post import PostOffice
-    from .task import Task
+    from tailrace.worker.exchange.outgoing import OutgoingBuffer
+    from tailrace.worker.execution.task import Task
 
 #: The row of an edge: edge, sending task, receiving task, tuples, bytes; -1 for tasks whose rows were added up.
 _REST = -1
 
 
-def take_snapshot(tasks: list[Task], post: PostOffice, edges_max: int) -> dict[str, Any]:
-    """Describe all tasks; histograms are handed over and begin anew."""
+def take_snapshot(tasks: list[Task], outgoing: OutgoingBuffer, edges_max: int) -> dict[str, Any]:
+    """Describe all tasks; histograms are handed over and begin again."""
     return {
         "tasks": [_task(task) for task in tasks],
         "edges": _edges(tasks, edges_max),
         "groups": _groups(tasks),
-        "sent_bytes": post.sent_bytes,
-        "sent_messages": post.sent_messages,
+        "sent_bytes": outgoing.sent_bytes,
+        "sent_messages": outgoing.sent_messages,
     }
 
 
@@ -72,12 +72,12 @@ def _task(task: Task) -> dict[str, Any]:
         "dead_letters": task.chain.dead_letters,
     }
     if task.inbox is not None:
-        shown = task.inbox.tuples if task.group is None or task is task.group.mates[0] else 0  # a shared one, once
+        shown = task.inbox.tuples if task.group is None or task is task.group.members[0] else 0  # a shared one, once
         row |= {"inbox": shown, "inbox_most": task.inbox.tuples_most, "waited_ns": task.waited_ns}
         row["latency"] = task.latencies.as_dict()
         task.latencies = Histogram()
-    if task.guard is not None:
-        row |= {"duplicates": task.guard.dropped, "guarded": len(task.guard)}
+    if task.deduplicator is not None:
+        row |= {"duplicates": task.deduplicator.dropped, "guarded": len(task.deduplicator)}
     if task.source is not None:
         source = task.source
         row |= {

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import FrameType
 
+    from tailrace.worker.execution.task import Task, Work
+
     from .brain import WorkerBrain
     from .control import ControlLine
     from .loop import WorkerLoop
-    from .task import Task, Work
 
 _NS_PER_S = 1_000_000_000
 _EVERY_S = 1.0

@@ -12,28 +12,26 @@ from typing import TYPE_CHECKING
 
 from tailrace.receiving.shared import shares
 from tailrace.routing import free_rule, is_free
-
-from .sharing import share, unshare
+from tailrace.worker.exchange.sharing import share, unshare
 
 if TYPE_CHECKING:
     from tailrace import protocol
     from tailrace.config import Policy
-
-    from .delivery import Delivery
-    from .floor import Floor
-    from .late import LateRoots
+    from tailrace.worker.exchange.delivery import Delivery
+    from tailrace.worker.execution.replay_timer import ReplayTimer
+    from tailrace.worker.worker_state import WorkerState
 
 
 class Switching:
     """The present choice at one worker."""
 
-    def __init__(self, floor: Floor, delivery: Delivery, late: LateRoots) -> None:
-        self._floor = floor
+    def __init__(self, worker: WorkerState, delivery: Delivery, late: ReplayTimer) -> None:
+        self._worker = worker
         self._delivery = delivery
         self._late = late
-        self._switched = floor.program.switched
+        self._switched = worker.program.switched
         self._epoch = 0
-        self.policy: Policy = floor.program.policy
+        self.policy: Policy = worker.program.policy
 
     def apply(self, message: protocol.Switch) -> None:
         """Go by another choice from now on, unless a later one is known."""
@@ -59,12 +57,12 @@ class Switching:
 
     def _switch_rules(self) -> None:
         """Give every free edge its new rule, which takes over what is under way."""
-        plan = self._floor.program.plan
-        for task in self._floor.tasks:
+        plan = self._worker.program.plan
+        for task in self._worker.tasks:
             for number, outlet in task.outlets.items():
                 edge = plan.edges[number]
                 target = plan.stages[edge.dst_stage]
-                local = [box.task for box in outlet.boxes if box.slot == self._floor.slot]
+                local = [box.task for box in outlet.boxes if box.slot == self._worker.slot]
                 if not is_free(edge, target, local=local, tracked=True):
                     continue
                 rule = free_rule(
@@ -79,9 +77,9 @@ class Switching:
                 outlet.switch(rule)
 
     def _switch_inboxes(self) -> None:
-        plan = self._floor.program.plan
+        plan = self._worker.program.plan
         for stage in plan.stages:
             if shares(stage, plan.inputs[stage.id], self.policy.inbox, self.policy.sharing):
-                share(self._floor, stage.id, self._delivery)
+                share(self._worker, stage.id, self._delivery)
             else:
-                unshare(self._floor, stage.id)
+                unshare(self._worker, stage.id)

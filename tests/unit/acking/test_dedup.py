@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.heads import heads_of
 
 from tailrace.acking import dedup
-from tailrace.acking.dedup import FIRST_INCARNATION, Guard
+from tailrace.acking.dedup import FIRST_INCARNATION, Deduplicator
 from tailrace.batch import OFFSET_BITS, Batch, mix, root_id
 
 GENERATION = 6
@@ -33,9 +33,9 @@ def batch_of(bundles):
     return Batch(list(range(len(bundles))), None, heads)
 
 
-def admitted(guard, bundles):
+def admitted(deduplicator, bundles):
     batch = batch_of(bundles)
-    keep = guard.admit(batch)
+    keep = deduplicator.admit(batch)
     return [True] * len(bundles) if keep is None else keep
 
 
@@ -49,13 +49,13 @@ STEPS = st.lists(
 @given(STEPS)
 def test_each_bundle_passes_once_and_nothing_below_a_mark_passes(steps):
     """The model remembers everything for ever. First incarnations come once, as a source sends them once."""
-    guard, seen, sent_first = Guard(), set(), set()
+    deduplicator, seen, sent_first = Deduplicator(), set(), set()
     marks = {1: 0, 2: 0}
     for step in steps:
         if isinstance(step, tuple):
             partition, by = step
             marks[partition] += by
-            guard.low_water(partition, marks[partition])
+            deduplicator.low_water(partition, marks[partition])
             continue
         bundles = []
         for partition, ahead, replay, child in step:
@@ -71,108 +71,108 @@ def test_each_bundle_passes_once_and_nothing_below_a_mark_passes(steps):
             wanted.append(fresh)
             if fresh:
                 seen.add((root, child))
-        dropped = guard.dropped
-        assert admitted(guard, bundles) == wanted
-        assert guard.dropped - dropped == wanted.count(False)
+        dropped = deduplicator.dropped
+        assert admitted(deduplicator, bundles) == wanted
+        assert deduplicator.dropped - dropped == wanted.count(False)
 
 
 def test_a_late_first_incarnation_is_known_after_its_replay_passed_in_an_older_generation():
-    guard = Guard()
+    deduplicator = Deduplicator()
     late = root_id(1, 5)
-    assert admitted(guard, [(late, FIRST_INCARNATION + 1, 0)]) == [True]
+    assert admitted(deduplicator, [(late, FIRST_INCARNATION + 1, 0)]) == [True]
     for offset in range(GENERATION - 1):
-        admitted(guard, [(root_id(1, 100 + offset), FIRST_INCARNATION, 0)])
+        admitted(deduplicator, [(root_id(1, 100 + offset), FIRST_INCARNATION, 0)])
     # A newer generation, with a replay in it too, is forgotten before the older one.
-    admitted(guard, [(root_id(2, 0), FIRST_INCARNATION + 1, 0)])
-    guard.low_water(2, 1)
-    assert admitted(guard, [(late, FIRST_INCARNATION, 0)]) == [False]
+    admitted(deduplicator, [(root_id(2, 0), FIRST_INCARNATION + 1, 0)])
+    deduplicator.low_water(2, 1)
+    assert admitted(deduplicator, [(late, FIRST_INCARNATION, 0)]) == [False]
 
 
 def test_generations_are_forgotten_when_all_their_roots_are_complete():
-    guard = Guard()
+    deduplicator = Deduplicator()
     for offset in range(10 * GENERATION):
-        admitted(guard, [(root_id(1, offset), FIRST_INCARNATION, 0)])
-    assert len(guard) == 10 * GENERATION
-    guard.low_water(1, 5 * GENERATION)
-    assert len(guard) == 5 * GENERATION
-    guard.low_water(1, 10 * GENERATION)
-    assert len(guard) == 0
+        admitted(deduplicator, [(root_id(1, offset), FIRST_INCARNATION, 0)])
+    assert len(deduplicator) == 10 * GENERATION
+    deduplicator.low_water(1, 5 * GENERATION)
+    assert len(deduplicator) == 5 * GENERATION
+    deduplicator.low_water(1, 10 * GENERATION)
+    assert len(deduplicator) == 0
 
 
 def test_a_mark_never_goes_back():
-    guard = Guard()
-    guard.low_water(1, 10)
-    guard.low_water(1, 3)
-    assert admitted(guard, [(root_id(1, 5), FIRST_INCARNATION, 0)]) == [False]
+    deduplicator = Deduplicator()
+    deduplicator.low_water(1, 10)
+    deduplicator.low_water(1, 3)
+    assert admitted(deduplicator, [(root_id(1, 5), FIRST_INCARNATION, 0)]) == [False]
 
 
 def test_a_partition_that_lags_holds_back_only_its_own_generations():
-    guard = Guard()
-    admitted(guard, [(root_id(2, 0), FIRST_INCARNATION, 0)])
+    deduplicator = Deduplicator()
+    admitted(deduplicator, [(root_id(2, 0), FIRST_INCARNATION, 0)])
     for offset in range(5 * GENERATION):
-        admitted(guard, [(root_id(1, offset), FIRST_INCARNATION, 0)])
-    guard.low_water(1, 5 * GENERATION)
-    assert len(guard) <= GENERATION
+        admitted(deduplicator, [(root_id(1, offset), FIRST_INCARNATION, 0)])
+    deduplicator.low_water(1, 5 * GENERATION)
+    assert len(deduplicator) <= GENERATION
 
 
 def test_what_hangs_on_no_root_holds_nothing_back():
-    guard = Guard()
+    deduplicator = Deduplicator()
     for number in range(3 * GENERATION):
-        assert guard.admit(Batch([number], None, heads_of([0], [0], [lineage_of(0, number)]))) is None
-    guard.low_water(1, 1)
-    assert len(guard) == 0
+        assert deduplicator.admit(Batch([number], None, heads_of([0], [0], [lineage_of(0, number)]))) is None
+    deduplicator.low_water(1, 1)
+    assert len(deduplicator) == 0
 
 
 def test_outputs_are_recalled_as_long_as_their_bundle_is_known():
-    guard = Guard()
+    deduplicator = Deduplicator()
     root = root_id(1, 0)
-    admitted(guard, [(root, FIRST_INCARNATION, 0)])
-    guard.remember(batch_of([(root, FIRST_INCARNATION, 0)]), "outputs")
-    assert guard.recall(lineage_of(root)) == "outputs"
-    assert guard.recall(lineage_of(root, 1)) is None
-    guard.low_water(1, 1)
-    assert guard.recall(lineage_of(root)) is None
+    admitted(deduplicator, [(root, FIRST_INCARNATION, 0)])
+    deduplicator.remember(batch_of([(root, FIRST_INCARNATION, 0)]), "outputs")
+    assert deduplicator.recall(lineage_of(root)) == "outputs"
+    assert deduplicator.recall(lineage_of(root, 1)) is None
+    deduplicator.low_water(1, 1)
+    assert deduplicator.recall(lineage_of(root)) is None
 
 
 def test_outputs_told_late_stay_as_long_as_their_bundles():
     """A slow operator finishes after newer bundles have begun, and ended, a generation of their own."""
-    guard = Guard()
+    deduplicator = Deduplicator()
     slow = root_id(1, 50)
-    admitted(guard, [(slow, FIRST_INCARNATION, 0)])
+    admitted(deduplicator, [(slow, FIRST_INCARNATION, 0)])
     for number in range(GENERATION - 1):
-        admitted(guard, [(root_id(1, 60 + number), FIRST_INCARNATION, 0)])
-    admitted(guard, [(root_id(2, 0), FIRST_INCARNATION, 0)])
-    guard.remember(batch_of([(slow, FIRST_INCARNATION, 0)]), "outputs")
-    guard.low_water(2, 1)
-    assert guard.recall(lineage_of(slow)) == "outputs"
+        admitted(deduplicator, [(root_id(1, 60 + number), FIRST_INCARNATION, 0)])
+    admitted(deduplicator, [(root_id(2, 0), FIRST_INCARNATION, 0)])
+    deduplicator.remember(batch_of([(slow, FIRST_INCARNATION, 0)]), "outputs")
+    deduplicator.low_water(2, 1)
+    assert deduplicator.recall(lineage_of(slow)) == "outputs"
 
 
 def test_what_is_kept_covers_a_few_marks_however_little_comes(monkeypatch):
     """All of it travels when the task moves, and a slow stream takes for ever to fill a generation."""
     monkeypatch.setattr(dedup, "GENERATION_BUNDLES", 16_384)
-    guard = Guard()
+    deduplicator = Deduplicator()
     for offset in range(100):
         bundle = (root_id(1, offset), FIRST_INCARNATION, 0)
-        admitted(guard, [bundle])
-        guard.remember(batch_of([bundle]), "outputs")
-        guard.low_water(1, offset)
-    assert len(guard) == 1
-    assert [guard.recall(lineage_of(root_id(1, offset))) for offset in (98, 99)] == [None, "outputs"]
+        admitted(deduplicator, [bundle])
+        deduplicator.remember(batch_of([bundle]), "outputs")
+        deduplicator.low_water(1, offset)
+    assert len(deduplicator) == 1
+    assert [deduplicator.recall(lineage_of(root_id(1, offset))) for offset in (98, 99)] == [None, "outputs"]
 
 
 def test_marks_begin_so_many_generations_behind_a_root_that_stays_open(monkeypatch):
     monkeypatch.setattr(dedup, "GENERATION_BUNDLES", 16_384)
-    guard = Guard()
+    deduplicator = Deduplicator()
     for offset in range(10 * dedup.GENERATIONS_BY_MARKS_MAX):
-        admitted(guard, [(root_id(part, offset), FIRST_INCARNATION, 0) for part in (1, 2)])
-        guard.low_water(2, offset + 1)
-    assert len(guard._generations) == dedup.GENERATIONS_BY_MARKS_MAX
-    guard.low_water(1, 10 * dedup.GENERATIONS_BY_MARKS_MAX)
-    assert len(guard) == 0
+        admitted(deduplicator, [(root_id(part, offset), FIRST_INCARNATION, 0) for part in (1, 2)])
+        deduplicator.low_water(2, offset + 1)
+    assert len(deduplicator._generations) == dedup.GENERATIONS_BY_MARKS_MAX
+    deduplicator.low_water(1, 10 * dedup.GENERATIONS_BY_MARKS_MAX)
+    assert len(deduplicator) == 0
 
 
 def test_a_guard_that_takes_another_ones_keys_over_knows_what_that_one_let_through():
-    one, other = Guard(), Guard()
+    one, other = Deduplicator(), Deduplicator()
     before = [(root_id(1, offset), FIRST_INCARNATION, 0) for offset in range(2 * GENERATION)]
     assert all(admitted(one, before[:GENERATION]))
     assert all(admitted(one, before[GENERATION:]))
@@ -191,9 +191,9 @@ def test_a_guard_that_takes_another_ones_keys_over_knows_what_that_one_let_throu
 
 
 def test_what_a_lost_source_had_sent_is_left_to_its_successor():
-    guard = Guard()
-    guard.floors = {1: (10, 2 * FIRST_INCARNATION)}
+    deduplicator = Deduplicator()
+    deduplicator.floors = {1: (10, 2 * FIRST_INCARNATION)}
     old, new = FIRST_INCARNATION, 2 * FIRST_INCARNATION
     rows = [(root_id(1, 9), old, 0), (root_id(1, 10), old, 0), (root_id(2, 10), old, 0)]
-    assert admitted(guard, rows) == [True, False, True]
-    assert admitted(guard, [(root_id(1, 10), new, 0), (root_id(1, 9), new, 0)]) == [True, False]
+    assert admitted(deduplicator, rows) == [True, False, True]
+    assert admitted(deduplicator, [(root_id(1, 10), new, 0), (root_id(1, 9), new, 0)]) == [True, False]

@@ -14,7 +14,7 @@ from tailrace.connect.spool import Spool
 from tailrace.topology.operators import TaskContext
 
 
-class Desk:
+class FeedServer:
     """A table at the driver and its tasks, with the way between them."""
 
     def __init__(self, folder, **options):
@@ -36,7 +36,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path):
-    return Desk(tmp_path)
+    return FeedServer(tmp_path)
 
 
 def rows(*ids):
@@ -56,7 +56,7 @@ def test_rows_count_from_their_commit_on(desk):
 def test_a_batch_that_is_run_again_after_its_commit_is_not_written_again(desk):
     desk.task().write_origins(rows(1), [11])
     desk.table.commit("in:0")
-    again = Desk(desk.folder)
+    again = FeedServer(desk.folder)
     assert again.table.has("in:0")
     again.task().write_origins(rows(1), [11])
     again.table.commit("in:0")
@@ -67,7 +67,7 @@ def test_a_batch_that_is_run_again_after_its_commit_is_not_written_again(desk):
 
 def test_what_was_not_committed_before_a_restart_is_no_part_of_the_table(desk):
     desk.task().write_origins(rows(1), [11])
-    again = Desk(desk.folder)
+    again = FeedServer(desk.folder)
     again.task().write_origins(rows(1), [11])
     again.table.commit("in:0")
     assert again.ids() == [1]
@@ -89,7 +89,7 @@ def test_what_a_lost_task_had_written_is_not_doubled_by_its_successor(desk):
 
 
 def test_where_time_decides_a_successor_doubles_nothing_across_commits(tmp_path):
-    desk = Desk(tmp_path, commit_s=1e-9)
+    desk = FeedServer(tmp_path, commit_s=1e-9)
     desk.task().write_origins(rows(1, 2), [11, 12])
     desk.table.attend()
     assert desk.ids() == [1, 2]
@@ -123,7 +123,7 @@ def test_the_end_of_a_query_commits_what_is_complete(desk, commits, error, aband
 
 
 def test_two_writers_of_one_table_are_told(desk):
-    other = Desk(desk.folder)
+    other = FeedServer(desk.folder)
     desk.table.commit("in:0")
     with pytest.raises(SpoolError, match="written by someone else"):
         other.table.commit("in:0")

@@ -25,11 +25,11 @@ from tailrace.transport import codec
 from tailrace.version import __version__
 from tailrace.worker.build import Program
 from tailrace.worker.errors import OperatorError
-from tailrace.worker.post import PostOffice
+from tailrace.worker.exchange.outgoing import OutgoingBuffer
 from tailrace.worker.snapshot import take_snapshot
 
 S = 1_000_000_000
-NOTHING = take_snapshot([], PostOffice(0, 1, lambda slot, message: True, 1, 1), 1)
+NOTHING = take_snapshot([], OutgoingBuffer(0, 1, lambda slot, message: True, 1, 1), 1)
 SETTINGS = Settings(register_timeout_s=90.0, lease_s=10.0, drain_timeout_s=60.0, progress_s=1.0)
 
 

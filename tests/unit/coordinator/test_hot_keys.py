@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.coordinator.hot_keys import THETA, StageLoad, overloaded, relieve
-from tailrace.coordinator.key_loads import KeyLoads
+from tailrace.coordinator.migration.hot_keys import THETA, StageLoad, overloaded, relieve
+from tailrace.coordinator.migration.key_loads import KeyLoads
 
 
 def stage_of(groups, task_of, tasks=4, besides=None):

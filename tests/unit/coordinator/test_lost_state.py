@@ -9,7 +9,7 @@ import pytest
 import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.errors import StateLostError
-from tailrace.coordinator.replanning import moves_to
+from tailrace.coordinator.migration.replanning import moves_to
 from tailrace.errors import ConfigError
 from tailrace.testing import InProcess, TestSource
 
@@ -116,7 +116,7 @@ def test_a_worker_that_leaves_in_order_takes_no_state_along():
         plans = query.brain.moves.request(moves_to(query._program, query.brain, "spread", [0, 1]), "a test asks")
         query.advance(2.0)
         assert {plan.state for plan in plans} == {"done"}
-        query.brain.joining.dismiss([2])
+        query.brain.membership.dismiss([2])
         query.settle()
         source.end()
         result = query.finish()

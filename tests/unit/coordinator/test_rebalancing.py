@@ -9,9 +9,9 @@ import pytest
 import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.graphs import assignment_of, task_id
-from tailrace.coordinator.key_loads import KeyLoads
-from tailrace.coordinator.rebalancing import Rebalancing
-from tailrace.coordinator.worth import waiting
+from tailrace.coordinator.migration.key_loads import KeyLoads
+from tailrace.coordinator.migration.move_cost import waiting
+from tailrace.coordinator.migration.rebalancing import Rebalancing
 from tailrace.placement import Snapshot
 from tailrace.topology.plan import make_plan
 from tailrace.worker.build import Program
@@ -37,7 +37,7 @@ class Moves:
         return [SimpleNamespace(state="done", pause_ms=40.0, over=True)]
 
 
-class Desk:
+class FeedServer:
     """A brain of which the loop sees the newest progress."""
 
     def __init__(self, program, placement):
@@ -84,7 +84,7 @@ def desk_of(policy="spread", *, tasks=WORKERS, **settings):
     stream.shuffle().sink(tr.sinks.discard(), tasks=1)
     made = Policy(chaining="off", rebalance=policy)
     program = Program(make_plan(flow, chaining=False), made, Settings(**settings))
-    desk = Desk(program, [[0], [task % WORKERS for task in range(tasks)], [1]])
+    desk = FeedServer(program, [[0], [task % WORKERS for task in range(tasks)], [1]])
     return desk, Rebalancing(program)
 
 
@@ -144,7 +144,7 @@ def test_lighter_groups_leave_the_task_of_a_hot_key_and_the_reason_is_told():
     program = Program(
         make_plan(flow, chaining=False), Policy(chaining="off", rebalance="spread"), Settings(key_groups=8)
     )
-    desk, loop = Desk(program, [[0], [0, 1, 2, 3], [1]]), Rebalancing(program)
+    desk, loop = FeedServer(program, [[0], [0, 1, 2, 3], [1]]), Rebalancing(program)
     desk.moves.keys = SimpleNamespace(tasks_of=lambda stage: [0, 0, 1, 1, 2, 2, 3, 3])
     for second in (1, 2):
         desk.show({0: 1.0, 1: 0.13, 2: 0.13, 3: 0.13}, {}, inbox=500)

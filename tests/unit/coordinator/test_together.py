@@ -11,8 +11,8 @@ import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.deployment import place_tasks
 from tailrace.coordinator.graphs import assignment_of, task_graph
+from tailrace.coordinator.migration.multi_query import Registry, Running, busy_by_host, moves_together
 from tailrace.coordinator.query import Query
-from tailrace.coordinator.together import Registry, Running, busy_by_host, moves_together
 from tailrace.placement import Snapshot
 from tailrace.placement.accounting import traffic_of
 from tailrace.placement.snapshot import measured

@@ -1,4 +1,4 @@
-"""Rows from a sender to a worker's lane over the real desk, ring and TCP; either end is replaced meanwhile."""
+"""Rows from a sender to a worker's lane over the real feed server, ring and TCP; either end is replaced meanwhile."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.queries import until
 
 from tailrace.clock import SystemClock
 from tailrace.connect.columns import bare
+from tailrace.spark import feed_sender as pushing
 from tailrace.spark import ingest as rooms
 from tailrace.spark import messages
-from tailrace.spark import push as pushing
-from tailrace.spark.desk import Desk
+from tailrace.spark.blocking_connection import Line
 from tailrace.spark.errors import FeedError
+from tailrace.spark.feed_server import FeedServer
 from tailrace.spark.ingest import LaneLink
-from tailrace.spark.lines import Line
 from tailrace.spark.messages import Ticket
 
 SECRET = secrets.token_bytes(32)
@@ -27,14 +27,14 @@ WAIT_S = 20
 
 
 class Field:
-    """A desk, and a worker that can be replaced."""
+    """A feed server, and a worker that can be replaced."""
 
     def __init__(self):
         self.secret = secrets.token_bytes(32)
-        self.desk = Desk("127.0.0.1", self.secret, 1 << 20)
-        self.desk.open(0, {"lane-0": 1})
-        self.desk.start()
-        self.ticket = Ticket(0, ("127.0.0.1", self.desk.port), self.secret, 1 << 20, 1000)
+        self.feed_server = FeedServer("127.0.0.1", self.secret, 1 << 20)
+        self.feed_server.open(0, {"lane-0": 1})
+        self.feed_server.start()
+        self.ticket = Ticket(0, ("127.0.0.1", self.feed_server.port), self.secret, 1 << 20, 1000)
         self.reader = None
 
     def worker(self, rows=bare, offset=0):
@@ -45,7 +45,7 @@ class Field:
         return self.reader
 
     def close(self):
-        self.desk.close()
+        self.feed_server.close()
         if self.reader is not None:
             self.reader.close()
 
@@ -98,11 +98,11 @@ def test_a_task_ends_when_its_rows_are_done_and_waits_while_too_many_are_not(fie
     task = Task(field, 5000)
     found = read(reader, 1200)  # the window is 1,000 rows, and no batch is cut for it
     assert reader.read(64).values == []
-    field.desk.marked({1: 1200})
+    field.feed_server.marked({1: 1200})
     for mark in (2400, 3600, 4800, 5000):
         found += read(reader, mark - len(found))
         assert task.said is None
-        field.desk.marked({1: mark})
+        field.feed_server.marked({1: mark})
     assert task.ended() == 5000
     assert found == [(n, n) for n in range(5000)]
 
@@ -111,10 +111,10 @@ def test_a_worker_that_is_replaced_gets_what_was_not_done(field):
     first = field.worker()
     task = Task(field, 900)
     read(first, 700)
-    field.desk.marked({1: 400})
+    field.feed_server.marked({1: 400})
     first.close()
     assert read(field.worker(offset=400), 500) == [(n, n) for n in range(400, 900)]
-    field.desk.marked({1: 900})
+    field.feed_server.marked({1: 900})
     assert task.ended() == 900
 
 
@@ -127,7 +127,7 @@ def test_a_task_that_is_run_again_enters_no_row_twice(field):
     second = Task(field, 900)
     until(lambda: len(again) == 3, "all that the second task sends has come")
     assert reader.read(64).values == []
-    field.desk.marked({1: 900})
+    field.feed_server.marked({1: 900})
     assert (first.ended(), second.ended()) == (900, 900)
     assert Task(field, 900).ended() == 900  # it was done before it began
     assert found == [(n, n) for n in range(900)]
@@ -139,9 +139,9 @@ def test_whole_batches_are_one_value_each_and_the_end_is_told(field):
     found = read(reader, 3)
     assert [offset for offset, _ in found] == [299, 599, 899]
     assert [n for _, batch in found for n in batch.column(0).to_pylist()] == list(range(900))
-    field.desk.marked({1: 900})
+    field.feed_server.marked({1: 900})
     assert task.ended() == 900
-    field.desk.end(0)
+    field.feed_server.end(0)
     until(lambda: reader.finished, "the end is told")
 
 

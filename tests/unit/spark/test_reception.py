@@ -11,8 +11,8 @@ import time
 import pytest
 
 from tailrace.spark import messages
-from tailrace.spark.desk import Desk
-from tailrace.spark.lines import Line
+from tailrace.spark.blocking_connection import Line
+from tailrace.spark.feed_server import FeedServer
 from tailrace.spark.reception import Reception
 from tailrace.transport.stream import UNPROVED_MAX
 
@@ -26,8 +26,8 @@ def secret():
 
 
 @pytest.fixture
-def desk(secret):
-    made = Desk("127.0.0.1", secret, BYTES_MAX)
+def feed_server(secret):
+    made = FeedServer("127.0.0.1", secret, BYTES_MAX)
     made.open(0, {"lane-0": 1})
     made.start()
     yield made
@@ -35,12 +35,12 @@ def desk(secret):
 
 
 @pytest.fixture
-def strangers(desk):
+def strangers(feed_server):
     with contextlib.ExitStack() as stack:
 
         def come(number):
             return [
-                stack.enter_context(socket.create_connection(("127.0.0.1", desk.port), timeout=WAIT_S))
+                stack.enter_context(socket.create_connection(("127.0.0.1", feed_server.port), timeout=WAIT_S))
                 for _ in range(number)
             ]
 
@@ -72,11 +72,11 @@ def ask(line):
     return messages.decode_from_desk(line.receive(WAIT_S))
 
 
-def test_strangers_take_no_thread_and_the_oldest_go_first(desk, strangers, secret):
+def test_strangers_take_no_thread_and_the_oldest_go_first(feed_server, strangers, secret):
     before = threading.active_count()
     crowd = strangers(UNPROVED_MAX + 150)
     assert all(cut_off(stranger) for stranger in crowd[:150])
-    line = Line.to(("127.0.0.1", desk.port), secret, BYTES_MAX)
+    line = Line.to(("127.0.0.1", feed_server.port), secret, BYTES_MAX)
     with contextlib.closing(line):
         assert isinstance(ask(line), messages.Noted)
         assert threading.active_count() <= before + 1, "one for the line that proved itself"
@@ -89,8 +89,8 @@ def test_a_stranger_that_says_nothing_or_nonsense_is_cut_off(strangers):
     assert cut_off(silent)
 
 
-def test_a_line_that_was_proved_outlives_any_number_of_strangers(desk, strangers, secret):
-    with contextlib.closing(Line.to(("127.0.0.1", desk.port), secret, BYTES_MAX)) as line:
+def test_a_line_that_was_proved_outlives_any_number_of_strangers(feed_server, strangers, secret):
+    with contextlib.closing(Line.to(("127.0.0.1", feed_server.port), secret, BYTES_MAX)) as line:
         assert cut_off(strangers(UNPROVED_MAX + 1)[0])
         assert isinstance(ask(line), messages.Noted)
 

@@ -11,7 +11,7 @@ import pytest
 import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
-from tailrace.testing.links import DelayedBoard
+from tailrace.testing.links import DelayedConnections
 from tailrace.testing.processes import ProcessHost
 
 
@@ -43,27 +43,27 @@ class NoSleep:
 
 
 @pytest.fixture
-def board():
-    board = DelayedBoard(0, secrets.token_bytes(32), "127.0.1.1", Settings(transport="tcp"), delay_ms=0.5)
-    yield board
-    board.close()
+def connections():
+    connections = DelayedConnections(0, secrets.token_bytes(32), "127.0.1.1", Settings(transport="tcp"), delay_ms=0.5)
+    yield connections
+    connections.close()
 
 
-def test_what_becomes_due_between_poll_and_wait_is_not_slept_over(board, monkeypatch):
+def test_what_becomes_due_between_poll_and_wait_is_not_slept_over(connections, monkeypatch):
     sleeper = NoSleep()
-    monkeypatch.setattr(board, "_waiter", sleeper)
-    board._held[1] = deque([(time.monotonic() - 1e-6, b"due by now")])
-    board.wait(100_000)
-    board._held[1][0] = time.monotonic() + 60, b"not due for long"
-    board.wait(100_000)
+    monkeypatch.setattr(connections, "_waiter", sleeper)
+    connections._held[1] = deque([(time.monotonic() - 1e-6, b"due by now")])
+    connections.wait(100_000)
+    connections._held[1][0] = time.monotonic() + 60, b"not due for long"
+    connections.wait(100_000)
     assert sleeper.asked_us == [0, 100_000]
 
 
-def test_what_finds_no_connection_is_tried_again_soon(board, monkeypatch):
+def test_what_finds_no_connection_is_tried_again_soon(connections, monkeypatch):
     sleeper = NoSleep()
-    monkeypatch.setattr(board, "_waiter", sleeper)
-    board._held[1] = deque([(time.monotonic() - 1, b"to nobody")])
-    board.poll()
-    board.wait(100_000)
+    monkeypatch.setattr(connections, "_waiter", sleeper)
+    connections._held[1] = deque([(time.monotonic() - 1, b"to nobody")])
+    connections.poll()
+    connections.wait(100_000)
     assert 0 < sleeper.asked_us[0] < 100_000
-    assert len(board._held[1]) == 1
+    assert len(connections._held[1]) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tailrace.connect import sinks, sources
-from tailrace.topology.ends import Sink
+from tailrace.topology.contracts import Sink
 from tailrace.topology.errors import DuplicateNameError, OperatorNameError
 from tailrace.topology.graph import Topology
 

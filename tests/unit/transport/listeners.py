@@ -22,8 +22,8 @@ from tailrace.coordinator.deployment import deal_partitions
 from tailrace.coordinator.loop import CoordinatorLoop
 from tailrace.topology.plan import make_plan
 from tailrace.transport import wire
+from tailrace.transport.connections import Connections
 from tailrace.transport.handshake import CONTROL, DATA
-from tailrace.transport.switchboard import Switchboard
 from tailrace.worker.build import Program
 
 #: Long enough for the most loaded machine; what is tested is that the socket is closed at all.
@@ -87,7 +87,7 @@ class BoardListener:
     def __init__(self, kind):
         self.kind = kind
         self.secret = secrets.token_bytes(32)
-        self.board = Switchboard(0, self.secret, "127.0.0.1", Settings(transport="uds", frame_bytes_max=1 << 20))
+        self.connections = Connections(0, self.secret, "127.0.0.1", Settings(transport="uds", frame_bytes_max=1 << 20))
         self.taken = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -95,16 +95,16 @@ class BoardListener:
 
     def _serve(self):
         while not self._ended.is_set():
-            self.taken += self.board.poll()
-            self.board.cut_off_silent()
-            self.board.wait(20_000)
+            self.taken += self.connections.poll()
+            self.connections.cut_off_silent()
+            self.connections.wait(20_000)
 
     def connect(self):
         if self.kind == "tcp":
-            return socket.create_connection(self.board.tcp_address, timeout=HANG_S)
+            return socket.create_connection(self.connections.tcp_address, timeout=HANG_S)
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(HANG_S)
-        sock.connect(self.board.nook.uds_path)
+        sock.connect(self.connections.endpoint.uds_path)
         return sock
 
     def poison(self, marker):
@@ -119,9 +119,9 @@ class BoardListener:
 
     def close(self):
         self._ended.set()
-        self.board.bell()
+        self.connections.bell()
         self._thread.join(HANG_S)
-        self.board.close()
+        self.connections.close()
 
 
 LISTENERS = {

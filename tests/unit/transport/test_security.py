@@ -84,7 +84,7 @@ def test_a_peer_with_the_secret_is_heard(listener):
         if listener.purpose == DATA:
             sock.sendall(framed(b"hello"))
             while not listener.taken:
-                listener.board.bell()
+                listener.connections.bell()
             assert listener.taken == [b"hello"]
         else:
             sock.sendall(framed(b"no message"))
@@ -187,8 +187,8 @@ def test_listeners_bind_to_the_address_they_are_given(listener):
     if listener.purpose == CONTROL:
         assert listener.loop._server.getsockname()[0] == "127.0.0.1"
     else:
-        assert listener.board.tcp_address[0] == "127.0.0.1"
-        assert Path(listener.board.nook.uds_path).parent.stat().st_mode & 0o777 == 0o700
+        assert listener.connections.tcp_address[0] == "127.0.0.1"
+        assert Path(listener.connections.endpoint.uds_path).parent.stat().st_mode & 0o777 == 0o700
 
 
 @cache
@@ -239,7 +239,7 @@ def test_a_listener_outlives_many_strangers(listener, marker):
 def test_a_crowd_of_silent_strangers_keeps_no_peer_out(listener, monkeypatch):
     """A bound for strangers; for one more the oldest of them is closed, so that a worker still gets in."""
     monkeypatch.setattr("tailrace.coordinator.loop.UNPROVED_MAX", 8)
-    monkeypatch.setattr("tailrace.transport.switchboard.UNPROVED_MAX", 8)
+    monkeypatch.setattr("tailrace.transport.connections.UNPROVED_MAX", 8)
     monkeypatch.setattr("tailrace.transport.stream.TIME_LIMIT_S", 600.0)
     crowd = [listener.connect() for _ in range(40)]
     try:

@@ -12,7 +12,7 @@ from tailrace.config import Policy, Settings
 from tailrace.coordinator.deployment import deal_partitions, program_of
 from tailrace.transport import codec, wire
 from tailrace.worker.brain import WorkerBrain
-from tailrace.worker.executors import run_piece
+from tailrace.worker.execution.executors import run_piece
 
 #: Time passes with every flush, so that acks do not gather for ever.
 ACK_PACE_NS = Settings().ack_pace_us * 1000

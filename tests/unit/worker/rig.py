@@ -6,9 +6,9 @@ import logging
 from typing import ClassVar
 
 from tailrace.clock import FakeClock
-from tailrace.topology.ends import Sink
+from tailrace.topology.contracts import Sink
 from tailrace.topology.operators import OperatorSpec, TaskContext
-from tailrace.worker.chain import STEPS
+from tailrace.worker.execution.chain import STEPS
 
 
 def context(spec, task=0, tasks=1):

@@ -6,7 +6,7 @@ import pytest
 
 from tailrace.config import Settings
 from tailrace.errors import ConfigError
-from tailrace.worker.bounds import QUEUE_BYTES, WINDOW_BYTES_MIN, queue_bounds
+from tailrace.worker.exchange.bounds import QUEUE_BYTES, WINDOW_BYTES_MIN, queue_bounds
 
 MIB = 1 << 20
 

@@ -14,7 +14,7 @@ from tailrace.config import Policy, Settings
 from tailrace.topology.operators import Operator
 from tailrace.transport import wire
 from tailrace.worker.errors import ProtocolError
-from tailrace.worker.executors import run_piece
+from tailrace.worker.execution.executors import run_piece
 
 SMALL = Settings(max_pending=64, inbox_tuples=128, outbox_tuples=32, batch_max=8)
 WINDOW_MIN = 64
@@ -158,7 +158,7 @@ def test_a_stateless_worker_that_is_replaced_leaves_no_trace_in_the_results(lost
         assert mesh.task("map").closed is False, round_number
     mesh.settle()
     assert Counter(kept("replaced")) == Counter(range(500))
-    assert mesh.task("sink").guard.dropped > 0
+    assert mesh.task("sink").deduplicator.dropped > 0
     assert mesh.closed
 
 
@@ -220,7 +220,7 @@ def test_duplicates_do_not_reach_state_but_what_followed_them_is_sent_again():
     mesh.mail[1, 2].clear()
     mesh.brains[0].on_control(protocol.Resume(9))
     mesh.settle()
-    assert mesh.task("count").guard.dropped == 50
+    assert mesh.task("count").deduplicator.dropped == 50
     assert Counter(kept("state")) == Counter((key, n) for key in range(5) for n in range(1, 11))
     assert mesh.closed
 
@@ -286,13 +286,13 @@ def test_addressed_values_are_sent_again_to_the_same_task():
 def test_low_water_marks_let_guards_forget():
     mesh = Mesh(line(range(30), name="marks"), [[0], [1], [1]])
     mesh.settle()
-    guard = mesh.task("sink").guard
-    assert len(guard) == 30
+    deduplicator = mesh.task("sink").deduplicator
+    assert len(deduplicator) == 30
     mesh.advance(2)
     (report,) = mesh.controls(0, protocol.Report)[-1:]
     assert report.marks == {1: 30}
     mesh.brains[1].on_control(protocol.Beat(report.marks))
-    assert len(guard) == 0
+    assert len(deduplicator) == 0
 
 
 # -- connections that break ------------------------------------------------------------------------------------------

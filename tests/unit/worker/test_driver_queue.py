@@ -10,7 +10,7 @@ from tests.unit.worker.mesh import Mesh
 import tailrace as tr
 from tailrace.errors import ShareError
 from tailrace.transport import codec
-from tailrace.worker.driver_queue import DriverQueue
+from tailrace.worker.exchange.driver_queue import DriverQueue
 
 
 @pytest.fixture

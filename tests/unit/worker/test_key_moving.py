@@ -21,7 +21,7 @@ from tailrace.routing.fields import group_of
 from tailrace.sending.outbox import Outbox
 from tailrace.testing import InProcess, TestSource
 from tailrace.worker.errors import MoveError
-from tailrace.worker.outlet import Outlet
+from tailrace.worker.exchange.outlet import Outlet
 
 GROUPS = 16
 FEW = Settings(key_groups=GROUPS)
@@ -101,7 +101,7 @@ def test_order_holds_per_key_behind_groups_that_move(seed):
 
 
 def test_a_key_that_changes_its_part_does_not_overtake_itself_within_a_batch():
-    """Moved once before, cut anew now: older roots of the batch are in one part, newer ones in another."""
+    """Moved once before, cut again now: older roots of the batch are in one part, newer ones in another."""
     table = key_table.first_table(2, 4)
     moved = key_table.moved(key_table.cut(table, 2, {0: 1}, {1: 0}, {}), 2, {0: 1})
     again = key_table.cut(moved, 2, {3: 0}, {1: 50}, {})

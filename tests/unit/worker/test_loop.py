@@ -16,7 +16,7 @@ from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query, QueryListener
 from tailrace.topology.operators import Operator
 from tailrace.worker.errors import OperatorError
-from tailrace.worker.main import Whereabouts, run_worker
+from tailrace.worker.main import WorkerLocation, run_worker
 
 HANG_S = 60.0
 
@@ -42,7 +42,7 @@ class ThreadHost:
 
     def launch(self, boot):
         for slot in range(self.workers):
-            where = Whereabouts(slot, 1, f"thread-{slot}", "127.0.0.1")
+            where = WorkerLocation(slot, 1, f"thread-{slot}", "127.0.0.1")
             self._threads.append(threading.Thread(target=self._run, args=(boot, where), daemon=True))
             self._threads[-1].start()
 

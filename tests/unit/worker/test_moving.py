@@ -205,7 +205,7 @@ def test_queues_that_are_to_be_shared_wait_for_a_move_that_is_under_way():
     with InProcess(flow, workers=2, policy=Policy.auto(chaining="off"), settings=Settings(move_timeout_s=20)) as query:
 
         def sharing():
-            return any(cell.brain._floor.groups for cell in query._cells.values())
+            return any(cell.brain._worker.groups for cell in query._cells.values())
 
         query.advance(0.5)
         (plan,) = query.brain.moves.request([(1, 0, 1 - query.brain.placement[1][0])], "a test asks")

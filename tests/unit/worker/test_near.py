@@ -11,7 +11,7 @@ from tests.unit.worker.rig import Kept
 import tailrace as tr
 from tailrace.protocol import Peer
 from tailrace.testing import InProcess, TestSource
-from tailrace.worker.links import OTHER_NODE, SAME_WORKER, LinkMeter
+from tailrace.worker.exchange.traffic import OTHER_NODE, SAME_WORKER, LinkMeter
 
 ITEMS = list(range(400))
 
@@ -86,8 +86,8 @@ def test_two_incarnations_meet_at_one_guard():
         brains = [cell.brain for cell in query._cells.values()]
         query.turns(3)
         for brain in brains:
-            for task, source_side in brain._floor.sources:
-                brain._settling.replay(task, source_side, source_side.ledger.everything(), lost=True)
+            for task, source_side in brain._worker.sources:
+                brain._completion.replay(task, source_side, source_side.ledger.everything(), lost=True)
         result = query.finish()
     assert sorted(result.values()) == ITEMS
     assert result.progress[-1]["duplicates"] > 0
@@ -111,8 +111,8 @@ def test_bundles_of_several_are_cut_alike_whoever_sends_them(locality, grouping,
         for turns in (1, 3, 2, 5, 4):
             query.turns(turns)
             for cell in query._cells.values():
-                for task, side in cell.brain._floor.sources:
-                    cell.brain._settling.replay(task, side, side.ledger.everything(), lost=True)
+                for task, side in cell.brain._worker.sources:
+                    cell.brain._completion.replay(task, side, side.ledger.everything(), lost=True)
         query.finish()
     assert Counter(Kept.written[name]) == Counter((v, n) for v in ITEMS for n in range(3))
 
@@ -160,8 +160,8 @@ def test_incarnations_meet_even_if_tasks_move_between_them(locality, grouping, s
             query.brain.moves.request([(stage, task, rng.randrange(4)) for task in range(4)], "they move about")
             query.turns(rng.randint(4, 8))
             for cell in query._cells.values():
-                for task, side in cell.brain._floor.sources:
-                    cell.brain._settling.replay(task, side, side.ledger.everything())
+                for task, side in cell.brain._worker.sources:
+                    cell.brain._completion.replay(task, side, side.ledger.everything())
         for feed in feeds:
             feed.end()
         result = query.finish()

@@ -11,7 +11,7 @@ from tests.unit.worker.rig import Kept
 from tests.unit.worker.test_moving import COUNT, SMALL, check, flow_of
 
 from tailrace.config import Policy
-from tailrace.coordinator.replanning import moves_to
+from tailrace.coordinator.migration.replanning import moves_to
 from tailrace.testing import InProcess, TestSource
 
 
@@ -25,7 +25,7 @@ def carry_out(query, wanted):
 
 
 def join(query, workers):
-    for slot in query.brain.joining.expect(workers):
+    for slot in query.brain.membership.expect(workers):
         query._register(slot)
     query.settle()
     assert all(member.open for member in query.brain.members.values())
@@ -35,7 +35,7 @@ def join(query, workers):
 def leave(query, slots):
     stay = [slot for slot in query.brain.members if slot not in slots]
     carry_out(query, moves_to(query._program, query.brain, "spread", stay))
-    query.brain.joining.dismiss(slots)
+    query.brain.membership.dismiss(slots)
     assert not {slot for row in query.brain.placement for slot in row} & set(slots)
 
 

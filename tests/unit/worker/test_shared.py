@@ -64,7 +64,7 @@ def test_an_idle_task_takes_what_came_for_a_busy_one():
 
 def rows(brain):
     brain.control_out.clear()
-    brain._telling.report()
+    brain._reporter.report()
     return [row for row in brain.control_out[-1].snapshot["tasks"] if "inbox" in row]
 
 
@@ -84,8 +84,8 @@ def test_operators_with_keys_and_sinks_keep_their_own_queues():
 
 def test_only_the_operators_named_share():
     with InProcess(flow_of(), policy=Policy(inbox="shared:work", chaining="off")) as query:
-        mates = [task.name for cell in query._cells.values() for task in cell.brain.tasks if task.group]
-        assert mates == ["work"] * 4
+        members = [task.name for cell in query._cells.values() for task in cell.brain.tasks if task.group]
+        assert members == ["work"] * 4
 
 
 def test_a_shared_queue_shortens_the_tail_of_uneven_service():

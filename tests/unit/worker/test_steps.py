@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.worker.rig import Captured
 
-from tailrace.topology.ends import Sink
+from tailrace.topology.contracts import Sink
 from tailrace.topology.operators import Aggregate, DeadLetter, KeyedOperator, Operator
 from tailrace.worker.errors import OperatorError
 

@@ -16,7 +16,7 @@ from tailrace.sending.registry import GATES
 from tailrace.testing.connectors import TestSource
 from tailrace.testing.inprocess import InProcess
 from tailrace.transport import wire
-from tailrace.worker.board import ROWS_MAX
+from tailrace.worker.uplink.shared_memory import ROWS_MAX
 
 RATE = 50_000
 RNG = Random(7)
@@ -69,7 +69,7 @@ def crossing(running, nodes=2):
                 )
             return taken
 
-        cell.brain._floor.post._send = spy
+        cell.brain._worker.outgoing._send = spy
     return found
 
 

@@ -99,7 +99,7 @@ def test_what_a_key_function_prints_arrives_under_the_operator_in_front_of_it(ca
     assert ("tailrace.operator.items", "INFO", "[task 0] asked for a key") in lines_of(caplog, flow)
 
 
-class Desk:
+class FeedServer:
     """A worker's part: says whose code this thread runs, and keeps what it is told."""
 
     def __init__(self):
@@ -122,7 +122,7 @@ def streams():
 
 
 def test_lines_are_told_whole_and_only_while_user_code_runs():
-    desk = Desk()
+    desk = FeedServer()
     with streams() as (out, err), to_driver(desk.at_work, desk.say):
         print("before")
         desk.spot = ("op", 1)
@@ -143,7 +143,7 @@ def test_lines_are_told_whole_and_only_while_user_code_runs():
 def test_streams_and_logging_are_given_back_when_the_last_worker_goes(monkeypatch):
     monkeypatch.setattr(logging.root, "handlers", [])
     level = logging.root.level
-    one, two = Desk(), Desk()
+    one, two = FeedServer(), FeedServer()
     two.spot = ("two", 0)
     with streams() as (out, err), to_driver(one.at_work, one.say):
         with to_driver(two.at_work, two.say):
@@ -161,13 +161,13 @@ def test_streams_and_logging_are_given_back_when_the_last_worker_goes(monkeypatc
 
 
 def test_a_record_whose_arguments_do_not_fit_does_no_harm(monkeypatch):
-    desk = Desk()
+    desk = FeedServer()
     monkeypatch.setattr(logging, "raiseExceptions", False)
     operator_logger(desk.say, "op", 0).info("%d", "no number")
     assert desk.said == []
 
 
 def test_the_logger_of_a_task_is_kept_by_nobody():
-    logger = operator_logger(Desk().say, "op", 3)
+    logger = operator_logger(FeedServer().say, "op", 3)
     assert logger.name == "tailrace.operator.op.3"
     assert logger.name not in logging.root.manager.loggerDict

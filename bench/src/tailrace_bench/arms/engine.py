@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tailrace.coordinator.parties import Host
+    from tailrace.coordinator.interfaces import Host
     from tailrace.metrics.histogram import Histogram
 
 WORKERS = 3

@@ -1,7 +1,7 @@
 """Runs arms in turn, round after round, on one Spark application and a host made slow.
 
 Called by the parts of the benchmark. The application stays alive for the whole run, so that arms can be interleaved
-without starting Spark again; their order is drawn anew for every round, so that no arm always follows the same other.
+without starting Spark again; their order is drawn again for every round, so that no arm always follows the same other.
 """
 
 from __future__ import annotations

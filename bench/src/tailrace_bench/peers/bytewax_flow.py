@@ -152,7 +152,7 @@ class Drain(StatelessSinkPartition):
         Path(f"{self._out}.counts").write_text(json.dumps(self._counts), encoding="utf-8")
 
     def write_times(self) -> None:
-        """Leave for the bench when each record was due and when its last item came, and begin anew."""
+        """Leave for the bench when each record was due and when its last item came, and begin again."""
         times = array("q")
         for pair in self._last.items():
             times.extend(pair)

@@ -62,7 +62,7 @@ class Plan:
         default_factory=lambda: {100: Offer(0.8, 11), 1000: Offer(0.6, 11), 3000: Offer(0.6, 11)}
     )
     flood_repeats: int = 9
-    #: Two queries of one kind differ in speed by a tenth, and keep to it; so each is started anew a few times.
+    #: Two queries of one kind differ in speed by a tenth, and keep to it; so each is started again a few times.
     count_starts: int = 6
     #: Of each start.
     count_repeats: int = 5

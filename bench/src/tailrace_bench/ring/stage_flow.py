@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tailrace.connect.sinks import discard
-from tailrace.topology.ends import Reader, Records
+from tailrace.topology.contracts import Reader, Records
 from tailrace.topology.graph import Topology
 from tailrace.topology.operators import KeyedOperator, Operator
 from tailrace_bench.flows import PanelSource

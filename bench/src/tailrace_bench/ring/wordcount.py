@@ -41,7 +41,7 @@ def planned_s(plan: Plan) -> float:
 
 
 def rows(plan: Plan, pace: Pace) -> list[Row]:
-    """Three queries take turns, first at a rate, then saturated; all of it with queries started anew a few times."""
+    """Three queries take turns, first at a rate, then saturated; all of it with queries started again a few times."""
     values: dict[str, dict[str, list[float]]] = {
         metric: {arm: [] for arm in _ARMS} for metric in ("p50_ms", "p99_ms", "sentences_per_s")
     }

@@ -12,7 +12,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from tailrace.connect import sinks
-from tailrace.topology.ends import NO_RECORDS, Reader, Records, Source
+from tailrace.topology.contracts import NO_RECORDS, Reader, Records, Source
 from tailrace.topology.graph import Topology
 
 if TYPE_CHECKING:

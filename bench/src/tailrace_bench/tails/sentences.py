@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tailrace.batch import Batch, numbers
 from tailrace.connect import sinks
 from tailrace.data import wiki_path
-from tailrace.topology.ends import NO_RECORDS, Reader, Records, Source
+from tailrace.topology.contracts import NO_RECORDS, Reader, Records, Source
 from tailrace.topology.graph import Topology
 from tailrace.topology.operators import KeyedOperator, Operator
 from tailrace.transport import codec, wire

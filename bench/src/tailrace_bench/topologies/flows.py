@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.connect import sinks
-from tailrace.topology.ends import Sink
+from tailrace.topology.contracts import Sink
 from tailrace.topology.graph import Topology
 from tailrace_bench.flows import PanelSource
 

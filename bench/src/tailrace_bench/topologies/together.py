@@ -1,4 +1,4 @@
-"""Three topologies started one after another on the same nodes, then placed anew as one graph (StroMAX, figure 6).
+"""Three topologies started one after another on the same nodes, then placed again as one graph (StroMAX, figure 6).
 
 Each is dealt out over all nodes when it starts, as round robin does. The processing time of each is noted twice a
 second; in the middle all three are rebalanced together while they run, and the times before and after are compared.
@@ -16,7 +16,7 @@ from tailrace.connect import sinks
 from tailrace.coordinator.latency import latency_so_far, since
 from tailrace.coordinator.query import Query
 from tailrace.testing.processes import ProcessHost
-from tailrace.topology.ends import Reader
+from tailrace.topology.contracts import Reader
 from tailrace.topology.graph import Topology
 from tailrace_bench.plots import made_by, pyplot_of_files
 from tailrace_bench.rows import make_row
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.clock import Clock
-    from tailrace.topology.ends import Records
+    from tailrace.topology.contracts import Records
     from tailrace_bench.pace import Pace
     from tailrace_bench.rows import Row
 

@@ -1,4 +1,4 @@
-"""SkewTune with local scan: when a core falls idle, the task with the most time left is stopped and cut up anew.
+"""SkewTune with local scan: when a core falls idle, the task with the most time left is stopped and cut up again.
 
 What is left of it is scanned where it lies and spread over the idle nodes. It loses in micro-batches because it treats
 one task at a time, and the slow node scans slowly too.

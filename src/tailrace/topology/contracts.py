@@ -1,0 +1,140 @@
+"""What a source and a sink are to the runtime: the interfaces that every connector implements.
+
+The driver asks a source for its partitions; workers open readers and write to sinks, always in whole batches, because
+work per batch is cheap and work per record is not. Connectors may touch files and sockets, never the runtime.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tailrace.clock import Clock
+    from tailrace.topology.operators import TaskContext
+
+T_co = TypeVar("T_co", covariant=True)
+
+OFFSET_MAX = 2**47 - 1
+
+
+class Records(NamedTuple):
+    """A batch from one partition: values, their offsets and, open loop, when each was due on the reader's clock."""
+
+    offsets: Sequence[int]
+    values: list[Any]
+    due_ns: Sequence[int] | None = None
+
+
+class Unreadable:
+    """Stands among the values of ``Records`` for a record that is there but cannot be made sense of.
+
+    What becomes of it is up to the source's ``on_error``; ``error`` ends the query under ``fail``. What a reader raises
+    concerns the input as a whole and always ends the query.
+    """
+
+    def __init__(self, raw: Any, error: Exception) -> None:
+        self.raw = raw
+        self.error = error
+
+
+NO_RECORDS = Records((), [])
+
+
+class Reader(ABC):
+    """Reads one partition from an offset on. Used by one thread at a time.
+
+    ``bell`` wakes the worker from any thread; it is set before the first read. A reader whose records someone waits for
+    sets ``prompt``: then the coordinator hears of what is complete within moments, not with the next report.
+    """
+
+    prompt: bool = False
+    bell: Callable[[], None] = staticmethod(lambda: None)
+
+    @abstractmethod
+    def read(self, max_records: int) -> Records:
+        """Return what is there now, at most so many records; never wait longer than about a millisecond.
+
+        A record that cannot be decoded is an ``Unreadable`` among the values; what is raised ends the query.
+        """
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether no record will ever come again."""
+
+    def wait_s(self) -> float:
+        """Tell how long it is until a read may give something; 0 is now."""
+        return 0.0
+
+    def commit(self, offset: int) -> None:  # noqa: B027 - optional
+        """Learn that every record below the offset is complete and will not be asked for again."""
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """Let go of files and sockets."""
+
+
+class Source(ABC, Generic[T_co]):
+    """A replayable input: partitions with stable names, records with stable offsets.
+
+    Offsets are whole numbers from 0 to OFFSET_MAX that grow strictly within a partition and mean the same record after
+    a restart; they need not be dense. A source travels to the workers, so it holds settings and no open resources.
+    """
+
+    label: str = "source"
+    bounded: bool = True
+    #: Whether another worker may open a partition where this one has stopped, in the midst of a query.
+    movable: bool = True
+
+    @abstractmethod
+    def partitions(self) -> list[str]:
+        """Name the partitions, on the driver; raise a named error if the input cannot be read."""
+
+    @abstractmethod
+    def open(self, partition: str, offset: int, clock: Clock) -> Reader:
+        """Open a partition at its first record whose offset is at least this one."""
+
+
+class Sink(ABC):
+    """An output; each task of the operator writes to a copy of its own.
+
+    Set ``idempotent`` where writing the same value twice has the effect of writing it once, ``atomic`` where a write
+    that raises has written nothing, and ``wants_origins`` to have ``write_origins`` called in place of ``write``.
+    """
+
+    label: str = "sink"
+    idempotent: bool = False
+    atomic: bool = False
+    wants_origins: bool = False
+
+    def open(self, ctx: TaskContext) -> None:  # noqa: B027 - optional
+        """Get ready; called once in the task's process before the first write."""
+
+    @abstractmethod
+    def write(self, values: list[Any]) -> None:
+        """Take in a batch."""
+
+    def write_origins(self, values: list[Any], origins: list[int] | None) -> None:
+        """Take in a batch with a number per value, the same for every incarnation of its root; None if untracked."""
+        del origins
+        self.write(values)
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """Make what was written durable and let go of resources; called once after the last write."""
+
+    def preflight(self) -> None:  # noqa: B027 - optional
+        """On the driver, before Spark starts, raise a named error if this cannot be written to; changes nothing."""
+
+    def begin(self) -> None:  # noqa: B027 - optional
+        """On the driver, forget what an earlier query left in this object; called when a query starts."""
+
+    def receive(self, values: Any) -> None:  # noqa: B027 - optional
+        """On the driver, take in what a task gave to ``ctx.emit_to_driver``; called on the object the user made."""
+
+    def attend(self) -> None:  # noqa: B027 - optional
+        """On the driver, do what time asks for; called several times a second while the query runs."""
+
+    def finish(self, error: Exception | None) -> None:  # noqa: B027 - optional
+        """On the driver, learn that the query has ended, and what it failed with if it failed."""

@@ -1,0 +1,108 @@
+"""The keyed operators as the worker runs them: like ``steps``, with a dict of states by key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.hot import count_keys
+from tailrace.state.keyed import Cell, KeyedState
+from tailrace.topology.operators import PORT_OUT
+from tailrace.worker.execution.steps import Map, Process, listed, regroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.topology.operators import OperatorSpec, TaskContext
+    from tailrace.worker.execution.steps import Sizes
+
+
+class KeyedProcess(Process):
+    """A user's function or class with the state of the value's key."""
+
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+        super().__init__(spec, ctx)
+        self.states: KeyedState = {}
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Call it with each value, its key and the key's state."""
+        key_of, cell, process = self.spec.key, Cell(self.states), self.process
+        for value in values:
+            key = key_of(value)  # type: ignore[misc]
+            into.append(listed(process(key, value, cell.at(key))))
+
+
+class Updates(Map):
+    """A running value per key: emitted with every value that comes in or, with ``emit="final"``, when the task ends.
+
+    States are what moves with key groups, so whoever has a key at the end is the one that emits it.
+    """
+
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+        super().__init__(spec, ctx)
+        self.states: KeyedState = {}
+        self._final = spec.emit == "final"
+
+    def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
+        """Give the updates on, or hold them back and say that nothing came of these values."""
+        if not self._final:
+            super().give(values, results, sizes)
+            return
+        self.out(PORT_OUT, [], regroup([0] * len(values), sizes))
+        self.out_dead(sizes, len(values))
+
+    def result(self, held: Any) -> Any:
+        """What is emitted of a key's state."""
+        return held
+
+    def close(self) -> Sequence[Any]:
+        """Emit every key once, if that was held back."""
+        if not self._final:
+            return []
+        found: list[Any] = []
+        for number, (key, held) in enumerate(self.states.items()):
+            try:
+                found.append((key, self.result(held)))
+            except Exception as error:  # noqa: BLE001, PERF203 - a user's function may raise anything
+                self.failed(number, (key, held), error)
+        self.out_dead_unrooted()
+        return found
+
+
+class Count(Updates):
+    """How often each key was seen; the values that reach it are the keys themselves."""
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Count each key up."""
+        count_keys(self.states, values if isinstance(values, list) else list(values), into)
+
+
+class Reduce(Updates):
+    """A running combination per key, begun by the key's first value."""
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Combine each value with what its key has."""
+        states, key_of, fn = self.states, self.spec.key, self.spec.fn
+        for value in values:
+            key = key_of(value)  # type: ignore[misc]
+            found = states[key] = fn(states[key], value) if key in states else value
+            into.append((key, found))
+
+
+class Aggregate(Updates):
+    """A running accumulator per key, with a result drawn from it."""
+
+    def call(self, values: Sequence[Any], into: list[Any]) -> None:
+        """Add each value to its key's accumulator; a result that is held back is drawn at the end."""
+        states, key_of = self.states, self.spec.key
+        init, add, result = self.spec.fn
+        if self._final:
+            result = None
+        for value in values:
+            key = key_of(value)  # type: ignore[misc]
+            found = states[key] = add(states[key] if key in states else init(), value)
+            into.append((key, found if result is None else result(found)))
+
+    def result(self, held: Any) -> Any:
+        """What the user's function makes of the accumulator."""
+        result = self.spec.fn.result
+        return held if result is None else result(held)

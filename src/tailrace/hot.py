@@ -1,7 +1,7 @@
 """The innermost loops of a worker: filing bundles, keeping open roots, looking keys up, counting.
 
 In C where the extension was built (``native/hot*.c``), else the same in Python below; a test holds the two equal.
-Called by ``worker.outlet``, ``worker.settling``, ``acking``, ``routing.fields`` and ``metrics.histogram``; works on
+Called by ``worker.exchange``, ``worker.execution``, ``acking``, ``routing.fields`` and ``metrics.histogram``; works on
 plain lists, dicts and arrays only.
 """
 

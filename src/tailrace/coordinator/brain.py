@@ -1,7 +1,7 @@
 """The brain of the driver: what workers say in, orders to workers out. No sockets, no threads, no own clock.
 
 A query goes through ``registering -> deploying -> running -> ended``; ``draining`` is running without reading. Its
-parts: ``joining`` knows who the workers are, ``moving`` moves tasks, ``balancing``, ``autopilot`` and ``rebalancing``
+parts: ``membership`` knows who the workers are, ``moves`` moves tasks, ``balancing``, ``autopilot`` and ``rebalancing``
 decide by what is measured.
 """
 

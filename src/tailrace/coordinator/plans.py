@@ -1,6 +1,6 @@
 """Plans of moves as the coordinator keeps them: what is asked for, why, and what became of it.
 
-Plain data of ``moving`` and ``key_moving``.
+Plain data of ``moves`` and ``key_moves``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A running topology as its user sees it, with the habits of PySpark's StreamingQuery.
 
-``Query`` puts the pieces together: plan, coordinator, host. Who else takes part in it is in ``parties``.
+``Query`` puts the pieces together: plan, coordinator, host. Who else takes part in it is in ``interfaces``.
 """
 
 from __future__ import annotations

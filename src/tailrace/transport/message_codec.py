@@ -1,7 +1,7 @@
 """Messages between workers, as the worker's brain writes and reads them: batches to frames, messages to frames.
 
 In one native pass where the values are plain and the extension was built (``native/hot_pack.c``), else by ``codec`` and
-``wire``, to the same bytes. Called by ``worker.post`` and ``worker.brain``.
+``wire``, to the same bytes. Called by ``worker.exchange.outgoing`` and ``worker.brain``.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ The loop (real or simulated) feeds it and carries out what it says:
     flush()           send what waits; ``send(slot, bytes)`` was passed in and says whether there was room
     wait_us()         how long the loop may sleep
 
-Its parts: ``delivery`` moves tuples, ``scheduling`` picks work, ``completion`` takes results in, ``acks`` acknowledges,
-``late`` sends again, ``telling`` reports.
+Its parts: ``delivery`` moves tuples, ``scheduler`` picks work, ``completion`` takes results in, ``acks`` acknowledges,
+``replay_timer`` sends again, ``reporter`` reports.
 """
 
 from __future__ import annotations

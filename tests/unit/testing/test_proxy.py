@@ -195,7 +195,7 @@ def test_a_cut_ends_both_sides_and_loses_what_was_held(proxy, target):
     proxy.heal()
     with pair(proxy, target) as (near, far):
         near.sendall(b"again")
-        assert read_exactly(far, 4) == b"again"
+        assert read_exactly(far, 5) == b"again"
 
 
 def test_leaving_during_a_partition_ends_every_thread(target):

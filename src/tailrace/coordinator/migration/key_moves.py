@@ -1,4 +1,4 @@
-"""The coordinator's part in moving key groups: one plan through its steps; ``moving`` queues, times and undoes it.
+"""The coordinator's part in moving key groups: one plan through its steps; ``moves`` queues, times and undoes it.
 
     ripen    older roots that are still cut another way come to their end (seldom any)
     hold     ``HoldSources`` to all -> ``Held`` by all: from which offsets the new cut holds

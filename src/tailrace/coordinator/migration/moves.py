@@ -3,7 +3,7 @@
 A plan goes ``Pause`` to everyone -> ``Cleared`` by every old place and ``Installed`` by every new one -> ``Relocate``
 to everyone -> ``Relocated`` by everyone -> ``GoOn``. Until ``Relocate`` is said it can be undone: when a worker says
 that it cannot, when one is lost, when ``move_timeout_s`` is over. From then on the new places hold, and a worker that
-is lost comes back under them. Plans for key groups take their turn here too, with steps of their own (``key_moving``).
+is lost comes back under them. Plans for key groups take their turn here too, with steps of their own (``key_moves``).
 Owned by the coordinator's brain, which passes messages and the clock's reading in.
 """
 

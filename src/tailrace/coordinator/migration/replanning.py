@@ -1,6 +1,6 @@
 """From what was measured to the moves a placement policy asks for. Pure but for reading the brain's book.
 
-Called by ``relocating`` when a user asks and by ``rebalancing`` when the loop looks. Where all workers are on one
+Called by ``move_api`` when a user asks and by ``rebalancing`` when the loop looks. Where all workers are on one
 host, each worker counts as a node of its own: there is nothing else to balance then.
 """
 

@@ -2,7 +2,7 @@
 
 The driver takes a message once the sink's ``receive`` has returned. Until then its values are lost with the worker, so
 what they came of is not acknowledged; and they take memory at both ends, so a task that sends to the driver gets no
-more turns while too many bytes wait. Called by ``acks`` and ``scheduling``; ``put`` may be called from any thread.
+more turns while too many bytes wait. Called by ``acks`` and the scheduler; ``put`` may be called from any thread.
 """
 
 from __future__ import annotations

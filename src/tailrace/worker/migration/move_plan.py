@@ -1,6 +1,6 @@
 """A plan of moves as one worker keeps it: which tasks go from here, which have come, which ways are paused.
 
-Plain data of ``mover`` and ``arriving``.
+Plain data of ``mover`` and ``task_restore``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What goes from worker to worker when tasks or keys move, in parts: sent a few at a time, gathered at the other end.
 
-Used by ``mover`` and ``key_handover``. Parts may come before the plan is known here, because they travel between
+Used by ``mover`` and ``key_group_transfer``. Parts may come before the plan is known here, because they travel between
 workers and the plan comes from the coordinator; those of a plan that is over are left.
 """
 

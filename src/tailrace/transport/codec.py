@@ -1,8 +1,8 @@
 """Values to bytes and back, with every type kept exactly; the only module that unpickles.
 
 Batches of one plain type, or of tuples of plain types, go through msgspec with a decoder built for the types seen;
-whatever else a user has goes through pickle. ``message_codec`` has plain batches encoded natively where it can, to the same
-bytes. Bytes reach this module only from peers that have proved the secret.
+whatever else a user has goes through pickle. ``message_codec`` has plain batches encoded natively where it can, to the
+same bytes. Bytes reach this module only from peers that have proved the secret.
 """
 
 from __future__ import annotations

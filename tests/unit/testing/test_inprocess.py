@@ -16,6 +16,17 @@ NS = 1_000_000_000
 IDS = range(300)
 
 
+def carries_sizes():
+    """Like ``carries_ids``, with values between nothing and more than a window's bytes on the way."""
+    sizes = [0, 40, 3000, 50_000, 300_000]
+    flow = tr.Topology("sizes")
+    numbers = flow.source(testing.TestSource(range(60), partitions=2), tasks=2)
+    blown = numbers.shuffle().map(lambda v: (v, "x" * sizes[v * 7 % 5]), tasks=3)
+    pairs = blown.shuffle().flat_map(lambda pair: [(pair[0], 0), (pair[0], len(pair[1]))], tasks=2)
+    pairs.sink(testing.TestSink(), name="out", tasks=2)
+    return flow, {(v, part) for v in range(60) for part in (0, sizes[v * 7 % 5])}
+
+
 def carries_ids():
     """A stateless topology on four workers: sources, two stages apart by shuffles, sinks."""
     flow = tr.Topology("ids")
@@ -38,6 +49,22 @@ def test_the_same_seed_gives_the_same_run():
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
     assert sorted(runs[0]) == sorted(runs[2]) == [(v, part) for v in IDS for part in (0, 1)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_windows_full_of_bytes_never_stand_still_whoever_is_lost(seed):
+    """The smallest windows there are: large values fill them one by one, and workers die or are cut off meanwhile."""
+    rng = random.Random(seed)
+    flow, wanted = carries_sizes()
+    policy = tr.Policy(chaining=rng.choice(["on", "off"]), inbox=rng.choice(["per_task", "shared"]))
+    settings = tr.Settings(queue_bytes=1, batch_max=rng.choice([4, 512]))
+    with testing.InProcess(flow, workers=4, seed=seed, settings=settings, policy=policy) as query:
+        for _ in range(rng.randint(1, 4)):
+            query.turns(rng.randint(0, 12))
+            lose = query.kill if rng.random() < 0.5 else query.cut_off
+            lose(rng.randrange(4))
+        result = query.finish()
+    assert set(result.values()) == wanted
 
 
 @pytest.mark.parametrize("seed", range(40))

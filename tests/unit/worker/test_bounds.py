@@ -21,6 +21,7 @@ def test_the_queues_of_all_tasks_of_a_worker_have_their_share():
 def test_a_channel_has_room_for_a_frame_however_many_there_are():
     bounds = queue_bounds(Settings(queue_bytes=MIB), [[0] * 500])
     assert bounds.window(500) == WINDOW_BYTES_MIN
+    assert queue_bounds(Settings(queue_bytes=1), [[0]]).driver == WINDOW_BYTES_MIN
 
 
 def test_without_a_word_from_the_host_there_is_a_default():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Of a worker's queues in all, where the host does not know what an executor has.
 QUEUE_BYTES = 256 * 1024 * 1024
-#: A channel's window at least: as much as a frame aims at.
+#: A channel's window, and any other queue, at least: as much as a frame aims at.
 WINDOW_BYTES_MIN = 128 * 1024
 _PARTS_PER_TASK = 3
 _DRIVER_PART = 4
@@ -47,4 +47,4 @@ def queue_bounds(settings: Settings, placement: Sequence[Sequence[int]]) -> Queu
     slots = [slot for stage in placement for slot in stage]
     tasks = -(-len(slots) // max(1, len(set(slots))))
     share = max(WINDOW_BYTES_MIN, total // (_PARTS_PER_TASK * max(1, tasks)))
-    return QueueBounds(inbox=share, outbox=share, pending=share, driver=total // _DRIVER_PART)
+    return QueueBounds(inbox=share, outbox=share, pending=share, driver=max(WINDOW_BYTES_MIN, total // _DRIVER_PART))

@@ -1,7 +1,7 @@
 """Modules that lie beside a user's script travel to the workers by value: executors need not have the files.
 
 ``tr.start`` asks for those beside the script that Python runs, ``tailrace run`` for those beside the file it was given.
-Installed packages and Python's own modules travel by name, as ever.
+Installed packages, extensions and Python's own modules travel by name, as ever.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ def _lies_beside(module: ModuleType, folder: Path, own: list[Path]) -> bool:
     if not isinstance(file, str) or module.__name__ == "__main__" or module.__name__.partition(".")[0] in _NEVER:
         return False
     where = Path(file).resolve()
+    if where.suffix != ".py":  # an extension has no functions that could travel by value
+        return False
     if folder not in where.parents or _INSTALLED & set(where.parts):
         return False
     return sys.modules.get(module.__name__) is module and not any(each in where.parents for each in own)

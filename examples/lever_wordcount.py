@@ -17,14 +17,14 @@ import tailrace as tr
 from tailrace import lever
 from tailrace_bench.lever.cluster import HOSTS, standalone
 from tailrace_bench.lever.slow import Slowdown
-from tailrace_bench.lever.workloads import Load, wordcount
+from tailrace_bench.lever.workloads import BatchLoad, wordcount
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 BATCHES = 6
-LOAD = Load(rows=800, wait_us=1800, partitions=len(HOSTS), trigger_s=1.0)
+LOAD = BatchLoad(rows=800, wait_us=1800, partitions=len(HOSTS), trigger_s=1.0)
 CONFIG = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -17,7 +17,7 @@ enum { HEAD_ROOT, HEAD_INC, HEAD_LINEAGE, HEAD_PLACES };
 
 /* Of a message between workers; tailrace/transport/wire.py draws it. */
 #define MESSAGE_HEAD_BYTES 6
-#define FRAME_HEAD_BYTES 13
+#define FRAME_HEAD_BYTES 9
 #define FRAME_DATA 1
 
 #define OFFSET_BITS 47

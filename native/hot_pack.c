@@ -292,27 +292,26 @@ static PyObject *packed(int failed)
 PyObject *pack_frame(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;
-    if (count != 6 || !PyBytes_CheckExact(args[5]) || !PyList_CheckExact(args[2])) {
-        PyErr_SetString(PyExc_TypeError, "pack_frame takes channel, serial, a list of values, sizes, heads and bytes");
+    if (count != 5 || !PyBytes_CheckExact(args[4]) || !PyList_CheckExact(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "pack_frame takes channel, a list of values, sizes, heads and bytes");
         return NULL;
     }
-    uint32_t channel = (uint32_t)PyLong_AsUnsignedLongMask(args[0]), serial = (uint32_t)PyLong_AsUnsignedLongMask(args[1]);
+    uint32_t channel = (uint32_t)PyLong_AsUnsignedLongMask(args[0]);
     if (PyErr_Occurred()) {
         return NULL;
     }
     scratch.length = 0;
-    size_t before = (size_t)PyBytes_GET_SIZE(args[5]), body = before + FRAME_HEAD_BYTES;
-    int failed = put_bytes(&scratch, PyBytes_AS_STRING(args[5]), before) < 0 || grow(&scratch, FRAME_HEAD_BYTES) == NULL
+    size_t before = (size_t)PyBytes_GET_SIZE(args[4]), body = before + FRAME_HEAD_BYTES;
+    int failed = put_bytes(&scratch, PyBytes_AS_STRING(args[4]), before) < 0 || grow(&scratch, FRAME_HEAD_BYTES) == NULL
                      ? -1
-                     : put_batch(&scratch, args[2], args[3], args[4]);
+                     : put_batch(&scratch, args[1], args[2], args[3]);
     failed = failed == 0 && scratch.length - body > UINT32_MAX ? 1 : failed;
     if (failed == 0) {
         uint32_t length = (uint32_t)(scratch.length - body);
         unsigned char *head = scratch.at + before;
         head[0] = FRAME_DATA;
         memcpy(head + 1, &channel, sizeof channel);
-        memcpy(head + 5, &serial, sizeof serial);
-        memcpy(head + 9, &length, sizeof length);
+        memcpy(head + 5, &length, sizeof length);
     }
     return packed(failed);
 }

@@ -282,7 +282,7 @@ static PyObject *take_frame(Reader *r)
         return NULL;
     }
     memcpy(&channel, head + 1, sizeof channel);
-    memcpy(&length, head + 9, sizeof length);
+    memcpy(&length, head + 5, sizeof length);
     if ((payload = take(r, length)) == NULL) {
         return NULL;
     }

@@ -241,7 +241,7 @@ static PyMethodDef methods[] = {
     {"has_kind", has_kind, METH_VARARGS, "Whether one of some values is of a type itself."},
     {"count_buckets", count_buckets, METH_VARARGS, "Count values into the buckets of a histogram."},
     {"pack_frame", (PyCFunction)(void (*)(void))pack_frame, METH_FASTCALL,
-     "A frame of data: channel, serial, values, sizes and heads; None where the values are not all of one plain type."},
+     "A frame of data: channel, values, sizes and heads; None where the values are not all of one plain type."},
     {"open_message", open_message, METH_O,
      "Slot and attempt of a message's writer and its frames: kind, channel, and columns or bytes."},
     {"weigh", (PyCFunction)(void (*)(void))weigh, METH_FASTCALL,

@@ -6,7 +6,7 @@
  *     0  | magic version head_count arena_units pid_namespace time_namespace creator file_bytes       |  once
  *   128  | frontier_hint   wrap_units   full_count                                                    |  producers
  *   256  | left                                                                                       |  consumers
- *   384  | wake_seq   sleeping   bells   patient                                                      |  waiting for news
+ *   384  | wake_seq   sleeping   wakeups   patient                                                    |  waiting for news
  *   512  | space_seq  space_waiting                                                                   |  waiting for room
  *   640  | skipped_count  released_count                                                              |  monitors
  *   768  | peers[1024]: one word {start time 42 | pid 22} per attached process, 0 = vacant            |
@@ -17,7 +17,7 @@
  *        |               by its reader                                                                |
  *        |   16 target   task the record is for                                                       |
  *        |   20 length   bytes of the body                                                            |
- *        |   24 kind     plain, batch (u32 length before each inner message) or side (a file's name)  |
+ *        |   24 kind     plain, or side (a file's name)                                               |
  *        |   28 writer   pid of the writer                                                            |
  *        +--------------------------------------------------------------------------------------------+
  *        | arena: arena_units units of 64 bytes; bodies lie here, each in one piece                   |
@@ -82,7 +82,7 @@ enum ring_status {
     RING_SKIPPED = 5
 };
 
-enum ring_kind { RING_PLAIN = 0, RING_BATCH = 1, RING_SIDE = 2 };
+enum ring_kind { RING_PLAIN = 0, RING_SIDE = 1 };
 
 enum ring_wait_strategy { RING_WAIT_FUTEX = 0, RING_WAIT_SPIN_FUTEX = 1, RING_WAIT_BUSY = 2 };
 
@@ -114,7 +114,7 @@ struct ring_file {
     _Alignas(128) _Atomic uint64_t left;
     _Alignas(128) _Atomic uint32_t wake_seq;
     _Atomic uint32_t sleeping;
-    _Atomic uint32_t bells;
+    _Atomic uint32_t wakeups;
     _Atomic uint32_t patient; /* the consumer looks up soon anyway: do not wake it for what can wait */
     _Alignas(128) _Atomic uint32_t space_seq;
     _Atomic uint32_t space_waiting;
@@ -143,7 +143,7 @@ struct ring {
 
     int64_t woke_us;                       /* when a sleeping consumer was last woken */
     int64_t aside_from_us, aside_pause_us; /* until when it is not given the core, and how long the next time */
-    uint32_t bells_seen;
+    uint32_t wakeups_seen;
     bool patient; /* as in the file */
     enum ring_wait_strategy strategy;
     int64_t spin_us;
@@ -197,10 +197,10 @@ int64_t ring_now_us(void);
 bool ring_wake_consumers(struct ring *r);
 void ring_step_aside(struct ring *r);
 void ring_wake_producers(struct ring *r, bool now);
-void ring_bell(struct ring *r);
+void ring_wakeup(struct ring *r);
 /* Says that the one consumer need not be woken for what can wait; only where its next wait is short. */
 void ring_set_patient(struct ring *r, bool patient);
-/* 1: a record is ready or the bell was rung; 0: time is up; -1: a signal came, call again after handling it. */
+/* 1: a record is ready or a wakeup came; 0: time is up; -1: a signal came, call again after handling it. */
 int ring_wait(struct ring *r, int64_t deadline_us);
 enum ring_result ring_reserve_wait(struct ring *r, uint32_t units, struct ring_ticket *ticket, int64_t deadline_us);
 
@@ -220,7 +220,7 @@ int ring_side_write(int folder, struct ring_side *side, const void *data, uint64
 int ring_side_read(int folder, const struct ring_side *side, void *data);
 void ring_side_remove(int folder, const struct ring_side *side);
 
-/* ring_watch.c: rings the bell at each event of an epoll set, until `stop` (an eventfd) is written to. */
+/* ring_watch.c: wakes the ring at each event of an epoll set, until `stop` (an eventfd) is written to. */
 int ring_watch(struct ring *r, int epoll_fd, int stop);
 
 /* Every access to a shared word is one step of the protocol. The test builds put a hook in front of each of them: the

@@ -43,25 +43,17 @@ int face_wait(Ring *self, long long timeout_us, bool patient);
 uint64_t face_message_bytes_max(const Ring *self);
 
 PyObject *Ring_post(Ring *self, PyObject *const *args, Py_ssize_t count);
-PyObject *Ring_try_send(Ring *self, PyObject *const *args, Py_ssize_t count);
-PyObject *Ring_send(Ring *self, PyObject *args, PyObject *kwargs);
-PyObject *Ring_send_batch(Ring *self, PyObject *args, PyObject *kwargs);
-PyObject *Ring_send_large(Ring *self, PyObject *args, PyObject *kwargs);
 
 PyObject *Ring_receive(Ring *self, PyObject *const *args, Py_ssize_t count);
 PyObject *Ring_end_borrowing(Ring *self, PyObject *unused);
 PyObject *Ring_tally(Ring *self, PyObject *unused);
 PyObject *Ring_borrow(Ring *self, PyObject *const *args, Py_ssize_t count);
-PyObject *Ring_recv(Ring *self, PyObject *args, PyObject *kwargs);
-PyObject *Ring_claim(Ring *self, PyObject *args, PyObject *kwargs);
-PyObject *Ring_done(Ring *self, PyObject *token);
-PyObject *Ring_give_back(Ring *self, PyObject *token);
 
 bool span_type_ready(void);
 PyObject *span_of(Ring *self, const unsigned char *bytes, uint32_t length);
 
 PyObject *Ring_wait(Ring *self, PyObject *arg);
-PyObject *Ring_bell(Ring *self, PyObject *unused);
+PyObject *Ring_wakeup(Ring *self, PyObject *unused);
 PyObject *Ring_watch_fd(Ring *self, PyObject *arg);
 PyObject *Ring_stop_watching(Ring *self, PyObject *unused);
 PyObject *Ring_set_waiting(Ring *self, PyObject *args, PyObject *kwargs);

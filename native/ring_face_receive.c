@@ -1,6 +1,5 @@
 /*
- * The receiving calls of the Python face: taking records, claiming them, and ending claims. Records become Python bytes
- * here; whatever a damaged ring may hold becomes an OSError.
+ * The receiving calls of the Python face: taking records and lending them. Records become Python bytes here; whatever a damaged ring may hold becomes an OSError.
  */
 #include "ring_face.h"
 
@@ -24,49 +23,26 @@ static PyObject *read_side(Ring *self, const struct ring_view *view) {
     return payload;
 }
 
-/* Appends one entry, (target, payload) or (token, target, payload); takes over `payload`. */
-static bool append(PyObject *list, const struct ring_view *view, PyObject *payload, bool with_token) {
+/* Appends one entry, (target, payload); takes over `payload`. */
+static bool append(PyObject *list, const struct ring_view *view, PyObject *payload) {
     if (payload == NULL) {
         return false;
     }
-    PyObject *entry = PyTuple_New(with_token ? 3 : 2);
+    PyObject *entry = PyTuple_New(2);
     if (entry == NULL) {
         Py_DECREF(payload);
         return false;
     }
-    Py_ssize_t at = 0;
-    if (with_token) {
-        PyTuple_SET_ITEM(entry, at++, PyLong_FromUnsignedLongLong(view->seq));
-    }
-    PyTuple_SET_ITEM(entry, at++, PyLong_FromUnsignedLong(view->target));
-    PyTuple_SET_ITEM(entry, at, payload);
+    PyTuple_SET_ITEM(entry, 0, PyLong_FromUnsignedLong(view->target));
+    PyTuple_SET_ITEM(entry, 1, payload);
     bool appended = !PyErr_Occurred() && PyList_Append(list, entry) == 0;
     Py_DECREF(entry);
     return appended;
 }
 
-static bool append_batch(Ring *self, PyObject *list, const struct ring_view *view, bool with_token) {
-    const unsigned char *at = view->body, *end = view->body + view->length;
-    while (at < end) {
-        uint32_t length = 0;
-        if ((size_t)(end - at) >= sizeof length) {
-            memcpy(&length, at, sizeof length);
-        }
-        if ((size_t)(end - at) < sizeof length || (size_t)(end - at) - sizeof length < length) {
-            face_raise(EBADMSG, "the inner lengths of a batch exceed its record", self->path);
-            return false;
-        }
-        if (!append(list, view, PyBytes_FromStringAndSize((const char *)at + 4, length), with_token)) {
-            return false;
-        }
-        at += 4 + length;
-    }
-    return true;
-}
-
-/* What becomes of the records: bytes, the record finished; bytes and a token, the record claimed until the caller ends it;
- * or, of large ones, the very bytes in the ring until the next call. */
-enum taking { TAKE, CLAIM, BORROW };
+/* What becomes of the records: bytes, the record finished; or, of large ones, the very bytes in the ring until the next
+ * call. */
+enum taking { TAKE, BORROW };
 
 static bool is_lent(const Ring *self, const struct ring_view *view, enum taking how) {
     return how == BORROW && view->kind == RING_PLAIN && view->length >= FACE_BORROW_BYTES_MIN &&
@@ -80,17 +56,13 @@ static void count_in(Ring *self, uint64_t bytes) {
 }
 
 static bool append_record(Ring *self, PyObject *list, const struct ring_view *view, enum taking how) {
-    if (view->kind == RING_BATCH) {
-        count_in(self, view->length);
-        return append_batch(self, list, view, how == CLAIM);
-    }
     PyObject *payload = is_lent(self, view, how)  ? span_of(self, view->body, view->length)
                         : view->kind == RING_SIDE ? read_side(self, view)
                                                   : PyBytes_FromStringAndSize((const char *)view->body, view->length);
     if (payload != NULL) {
         count_in(self, view->kind == RING_SIDE ? (uint64_t)PyBytes_GET_SIZE(payload) : view->length);
     }
-    return append(list, view, payload, how == CLAIM);
+    return append(list, view, payload);
 }
 
 /* Ends a claim. The side file goes after its record, so that a consumer killed between the two leaves a readable claim. */
@@ -146,7 +118,7 @@ static PyObject *take_records(Ring *self, Py_ssize_t records_max, enum taking ho
         }
         if (is_lent(self, &view, how)) {
             self->borrowed[self->borrowed_count++] = view.seq;
-        } else if (how != CLAIM) {
+        } else {
             finish(self, view.seq);
         }
     }
@@ -157,15 +129,6 @@ static PyObject *take_records(Ring *self, Py_ssize_t records_max, enum taking ho
     ring_advance_left(&self->ring);
     ring_maintain(&self->ring, ring_now_us());
     return list;
-}
-
-PyObject *Ring_recv(Ring *self, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"max_records", NULL};
-    Py_ssize_t records_max = 64;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|n:recv", names, &records_max) || !face_begin_consuming(self)) {
-        return NULL;
-    }
-    return take_records(self, records_max, TAKE);
 }
 
 /* The hot calls: they wait and take in one, so that between the wake-up and the message no Python runs. */
@@ -211,30 +174,3 @@ PyObject *Ring_tally(Ring *self, PyObject *unused) {
     self->taken_count = self->taken_bytes = self->largest_bytes = 0;
     return found;
 }
-
-PyObject *Ring_claim(Ring *self, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"max_records", NULL};
-    Py_ssize_t records_max = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|n:claim", names, &records_max) || !face_begin_consuming(self)) {
-        return NULL;
-    }
-    return take_records(self, records_max, CLAIM);
-}
-
-static PyObject *end_claim(Ring *self, PyObject *token, bool done) {
-    unsigned long long seq = PyLong_AsUnsignedLongLong(token);
-    if (PyErr_Occurred() || !face_is_usable(self)) {
-        return NULL;
-    }
-    if (!(done ? finish(self, seq) : ring_give_back(&self->ring, seq))) {
-        return PyErr_Format(PyExc_ValueError, "record %llu is not claimed by this Ring", seq);
-    }
-    if (done) {
-        ring_advance_left(&self->ring);
-    }
-    Py_RETURN_NONE;
-}
-
-PyObject *Ring_done(Ring *self, PyObject *token) { return end_claim(self, token, true); }
-
-PyObject *Ring_give_back(Ring *self, PyObject *token) { return end_claim(self, token, false); }

@@ -1,5 +1,5 @@
 /*
- * The waiting calls of the Python face: sleeping on the ring, its bell, and sockets that ring it. The GIL is released while
+ * The waiting calls of the Python face: sleeping on the ring, its wakeups, and sockets that wake it. The GIL is released while
  * waiting, and Python's signal handlers run in between.
  */
 #include "ring_face.h"
@@ -43,12 +43,12 @@ PyObject *Ring_wait(Ring *self, PyObject *arg) {
     return news == -1 ? NULL : PyBool_FromLong(news);
 }
 
-PyObject *Ring_bell(Ring *self, PyObject *unused) {
+PyObject *Ring_wakeup(Ring *self, PyObject *unused) {
     (void)unused;
     if (!face_is_usable(self)) {
         return NULL;
     }
-    ring_bell(&self->ring);
+    ring_wakeup(&self->ring);
     Py_RETURN_NONE;
 }
 

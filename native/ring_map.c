@@ -53,7 +53,7 @@ static void bind_memory(struct ring *r, void *memory, uint32_t head_count, uint3
     r->arena_units = arena_units;
     r->map_bytes = ring_file_bytes(head_count, arena_units);
     r->right = atomic_load(&r->file->left);
-    r->bells_seen = atomic_load(&r->file->bells);
+    r->wakeups_seen = atomic_load(&r->file->wakeups);
 }
 
 /* Fresh memory is all zero: lap 0, HAS_READ, end 0 in every head, which is what the first lap (1) wants to find. */

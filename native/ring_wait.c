@@ -1,6 +1,6 @@
 /*
  * Sleeping and waking: how a consumer waits for records, a producer for room, and how neither misses the other.
- * Called by both sides through ring.h; touches the futex words of the ring and, of the handle, the bell and the strategy.
+ * Called by both sides through ring.h; touches the futex words of the ring and, of the handle, the wakeups and the strategy.
  *
  * The sleeper raises a flag, then looks once more, then sleeps; the waker changes the ring, then looks at the flag. All
  * four are sequentially consistent, so at least one of them sees the other. Only a raised flag costs a system call, and the
@@ -84,8 +84,8 @@ void ring_wake_producers(struct ring *r, bool now) {
     }
 }
 
-void ring_bell(struct ring *r) {
-    ring_add(&r->file->bells, 1);
+void ring_wakeup(struct ring *r) {
+    ring_add(&r->file->wakeups, 1);
     ring_wake_consumers(r);
 }
 
@@ -97,9 +97,9 @@ void ring_set_patient(struct ring *r, bool patient) {
 }
 
 static bool has_news(struct ring *r) {
-    uint32_t bells = ring_load(&r->file->bells);
-    if (bells != r->bells_seen) {
-        r->bells_seen = bells;
+    uint32_t wakeups = ring_load(&r->file->wakeups);
+    if (wakeups != r->wakeups_seen) {
+        r->wakeups_seen = wakeups;
         return true;
     }
     return ring_has_ready(r) || atomic_load(&r->closing) != 0;

@@ -1,5 +1,5 @@
 /*
- * Watching sockets for a consumer that sleeps on a ring: each event of an epoll set rings the ring's bell. Called with the
+ * Watching sockets for a consumer that sleeps on a ring: each event of an epoll set wakes the ring. Called with the
  * GIL released from a thread of the worker; touches the epoll set only to add and remove the stop signal.
  */
 #include "ring.h"
@@ -32,7 +32,7 @@ int ring_watch(struct ring *r, int epoll_fd, int stop) {
         if (stopped(stop)) {
             break;
         }
-        ring_bell(r);
+        ring_wakeup(r);
     }
     epoll_ctl(epoll_fd, EPOLL_CTL_DEL, stop, NULL);
     errno = error;

@@ -203,7 +203,7 @@ enum figure {
     FULL_COUNT,
     SKIPPED_COUNT,
     RELEASED_COUNT,
-    BELLS,
+    WAKEUPS,
     PENDING
 };
 
@@ -227,8 +227,8 @@ static PyObject *Ring_figure(Ring *self, void *which) {
         return PyLong_FromUnsignedLongLong(atomic_load(&r->file->skipped_count));
     case RELEASED_COUNT:
         return PyLong_FromUnsignedLongLong(atomic_load(&r->file->released_count));
-    case BELLS:
-        return PyLong_FromUnsignedLong(atomic_load(&r->file->bells));
+    case WAKEUPS:
+        return PyLong_FromUnsignedLong(atomic_load(&r->file->wakeups));
     default:
         return PyLong_FromUnsignedLongLong(ring_frontier(r) - atomic_load(&r->file->left));
     }
@@ -248,7 +248,7 @@ static PyGetSetDef ring_figures[] = {
     FIGURE("full_count", FULL_COUNT),
     FIGURE("skipped_count", SKIPPED_COUNT),
     FIGURE("released_count", RELEASED_COUNT),
-    FIGURE("bells", BELLS),
+    FIGURE("wakeups", WAKEUPS),
     FIGURE("pending_records", PENDING),
     {"path", (getter)Ring_path, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -260,20 +260,12 @@ static PyMethodDef ring_methods[] = {
     CALL("attach", Ring_attach, METH_O | METH_STATIC),
     CALL("close", Ring_close, METH_NOARGS),
     CALL("post", Ring_post, METH_FASTCALL),
-    CALL("try_send", Ring_try_send, METH_FASTCALL),
-    CALL("send", Ring_send, METH_VARARGS | METH_KEYWORDS),
-    CALL("send_batch", Ring_send_batch, METH_VARARGS | METH_KEYWORDS),
-    CALL("send_large", Ring_send_large, METH_VARARGS | METH_KEYWORDS),
     CALL("receive", Ring_receive, METH_FASTCALL),
     CALL("borrow", Ring_borrow, METH_FASTCALL),
     CALL("end_borrowing", Ring_end_borrowing, METH_NOARGS),
     CALL("tally", Ring_tally, METH_NOARGS),
-    CALL("recv", Ring_recv, METH_VARARGS | METH_KEYWORDS),
-    CALL("claim", Ring_claim, METH_VARARGS | METH_KEYWORDS),
-    CALL("done", Ring_done, METH_O),
-    CALL("give_back", Ring_give_back, METH_O),
     CALL("wait", Ring_wait, METH_O),
-    CALL("bell", Ring_bell, METH_NOARGS),
+    CALL("wakeup", Ring_wakeup, METH_NOARGS),
     CALL("watch_fd", Ring_watch_fd, METH_O),
     CALL("stop_watching", Ring_stop_watching, METH_NOARGS),
     CALL("set_waiting", Ring_set_waiting, METH_VARARGS | METH_KEYWORDS),
@@ -282,7 +274,7 @@ static PyMethodDef ring_methods[] = {
 };
 
 static PyType_Slot ring_slots[] = {
-    {Py_tp_doc, "One ring of shared memory: many producers, one consumer or several that claim."},
+    {Py_tp_doc, "One ring of shared memory: many producers, one consumer."},
     {Py_tp_dealloc, Ring_dealloc},
     {Py_tp_methods, ring_methods},
     {Py_tp_getset, ring_figures},

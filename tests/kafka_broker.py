@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import time
 
 import pyspark
+from tests.maven import UnavailableError, fetch, maven
 
 BROKER = "org.apache.kafka:kafka_2.13:3.9.1"
 START_TIMEOUT_S = 120
 
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>tailrace.test</groupId><artifactId>jars</artifactId><version>1</version><dependencies>{0}</dependencies></project>
-"""
-DEPENDENCY = "<dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
 PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
@@ -32,29 +28,6 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 num.partitions=3
 """
-
-
-class UnavailableError(Exception):
-    """The jars cannot be had here."""
-
-
-def _maven(folder, *arguments):
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise UnavailableError("Maven is not installed")
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [maven, "-q", "-B", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode:
-        raise UnavailableError(f"Maven cannot get what is needed: {' '.join(arguments)}")
-
-
-def fetch(artifact, folder):
-    """Copy an artifact and what it needs into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pom.xml").write_text(POM.format(DEPENDENCY.format(*artifact.split(":"))))
-    _maven(folder, "dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime")
-    return sorted((folder / "jars").glob("*.jar"))
 
 
 def connector(folder):
@@ -73,7 +46,7 @@ def connector(folder):
 def _newest(folder, artifact, versions):
     for version in dict.fromkeys(versions):
         with contextlib.suppress(UnavailableError):
-            _maven(folder, "dependency:copy", f"-Dartifact={artifact}:{version}", f"-DoutputDirectory={folder}")
+            maven(folder, "dependency:copy", f"-Dartifact={artifact}:{version}", f"-DoutputDirectory={folder}")
             return
     raise UnavailableError(f"Maven cannot get {artifact} of version {' or '.join(versions)}")
 
@@ -82,7 +55,7 @@ class Broker:
     """A broker that can be killed and started again on the same port and logs."""
 
     def __init__(self, folder):
-        jars = fetch(BROKER, folder)
+        jars = fetch(folder, BROKER)
         self._folder, self._port, controller = folder, _free_port(), _free_port()
         self._properties = folder / "server.properties"
         self._properties.write_text(PROPERTIES.format(port=self._port, controller=controller, logs=folder / "logs"))

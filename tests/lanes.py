@@ -15,6 +15,11 @@ import pytest
 
 #: Every test of these is on Spark.
 ON_SPARK = ("tests/cluster", "tests/lever")
+#: Of these one test or another takes a session with other settings than ``sparks.session()``: a session is exchanged
+#: for some 12 s of CPU time, so they come before all that share one.
+OTHER_SESSIONS = tuple(f"tests/cluster/test_{name}.py" for name in ("dataframe_types", "local", "standalone"))
+#: Tests elsewhere that take the session of the operators' tests.
+_WITH_OPERATORS = "tests/chaos/test_spark.py"
 #: Slow folders begin first, so that small files fill up what is left of the time.
 SLOW = (*ON_SPARK, "tests/operators on Spark", "tests/chaos", "tests/faults", "tests/operators")
 
@@ -25,12 +30,15 @@ def lane_of(test):
     folder = Path(file).parent.as_posix()
     if folder in ON_SPARK:
         return folder
-    return f"{folder} on Spark" if folder == "tests/operators" and "spark" in name.partition("[")[2] else file
+    if file == _WITH_OPERATORS or (folder == "tests/operators" and "spark" in name.partition("[")[2]):
+        return "tests/operators on Spark"
+    return file
 
 
 def _rank(item):
     lane = lane_of(item.nodeid)
-    return next((at for at, slow in enumerate(SLOW) if lane == slow or lane.startswith(f"{slow}/")), len(SLOW))
+    slow = next((at for at, slow in enumerate(SLOW) if lane == slow or lane.startswith(f"{slow}/")), len(SLOW))
+    return slow, not (item.nodeid.startswith(OTHER_SESSIONS) or "[local[" in item.nodeid)
 
 
 def pytest_collection_modifyitems(config, items):

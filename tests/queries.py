@@ -72,6 +72,17 @@ def completed(query):
     return (query.lastProgress or {}).get("completed", 0)
 
 
+def sequence(query):
+    """The number of the newest report."""
+    return (query.lastProgress or {}).get("sequence", 0)
+
+
+def reports_later(query, count):
+    """Let a query run on for so many reports."""
+    first = sequence(query)
+    until(lambda: sequence(query) >= first + count, f"{count} reports", query)
+
+
 @contextlib.contextmanager
 def ending(query):
     """Let no query live longer than its test."""

@@ -16,6 +16,9 @@ from tailrace.spark.session import LIGHT, end_embedded, end_jvm, spark_session
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+# For the JVMs of programs and commands that tests start: most of what they cost is their start.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", LIGHT["spark.driver.extraJavaOptions"])
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", LIGHT["spark.driver.extraJavaOptions"])
 
 # Where a batch is interrupted by a stop, Py4J logs Java's stack, and the log of a test that fails would end with that.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)

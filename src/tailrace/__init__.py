@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tailrace.topology.contracts import Reader, Records, Sink, Source, Unreadable
 
+from .checkpoint.settings import Checkpoint
 from .config import Policy, Settings
 from .connect import sinks, sources
 from .coordinator.query import Query, QueryListener
@@ -23,6 +24,7 @@ from .topology.operators import DeadLetter, KeyedOperator, Operator, State, Task
 from .version import __version__
 
 __all__ = [
+    "Checkpoint",
     "DeadLetter",
     "KeyedOperator",
     "Operator",

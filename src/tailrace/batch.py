@@ -10,6 +10,7 @@ an ack is a head, and acknowledging a batch is copying its heads.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -31,11 +32,29 @@ HEAD_PLACES = 3
 #: What the lineage of a root is derived with.
 _SALT = 0x2545F4914F6CDD1D
 _M64 = (1 << 64) - 1
+_BIG_ENDIAN = sys.byteorder == "big"
 
 
 def numbers(items: Iterable[int] = ()) -> array[int]:
     """Make a column of unsigned 64-bit numbers."""
     return array("Q", items)
+
+
+def to_bytes(column: array[int]) -> bytes:
+    """Encode a column of numbers, heads for instance: little-endian, in a row."""
+    if _BIG_ENDIAN:
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
+
+
+def from_bytes(data: bytes | memoryview) -> array[int]:
+    """Decode what ``to_bytes`` made."""
+    column = numbers()
+    column.frombytes(data)
+    if _BIG_ENDIAN:
+        column.byteswap()
+    return column
 
 
 def mix(lineage: int, tag: int) -> int:

@@ -190,7 +190,7 @@ class Settings:
     ring_spin_us: int = 1000
     #: What a node may send to other nodes, tuples and their frames; 0 is no limit, and then there is no gate.
     link_bytes_per_s: int = 0
-    #: Longest grant of the gate; what the board says of a sender counts for twice as long.
+    #: Longest grant of the gate; what the uplink table says of a sender counts for twice as long.
     gate_tau_ms: float = 10.0
     #: Tuples per grant of the gate.
     gate_quantum: int = 4

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .checkpoint.settings import Checkpoint
 from .config import check_workers, policy_of, settings_of
 from .connect.arrow import need_arrow
 from .connect.lookup import ROWS_MAX, make_lookup
 from .coordinator.query import Query
+from .coordinator.resumption import check_durable
 from .metrics.page import check_port
 from .topology import graph
 from .topology.beside import ship_beside_script
 from .topology.validate import check_ends
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from .config import Policy, Settings
     from .connect.lookup import Lookup
-    from .spark.feeding import Feeds
+    from .spark.dataframe.feed import Feeds
     from .spark.host import SparkHost
     from .topology.graph import Topology
 
@@ -27,7 +30,7 @@ def register(spark: Any) -> None:
     """Make ``format("tailrace")`` known to a session; ``tr.start`` does it for topologies that write tables."""
     need_arrow()
     from .spark.checks import context_of  # noqa: PLC0415 - only where Spark is used
-    from .spark.datasource import register as register_source  # noqa: PLC0415
+    from .spark.dataframe.datasource import register as register_source  # noqa: PLC0415
 
     context_of(spark)
     register_source(spark)
@@ -58,8 +61,8 @@ def _frames(flow: Topology) -> list[Any]:
     labels = {getattr(spec.fn, "label", "") for spec in flow.operators.values()}
     if not labels & {"dataframe", "table"}:
         return []
-    from .spark.feeding import dataframes_of, decide_commits  # noqa: PLC0415
-    from .spark.frames import check_frame  # noqa: PLC0415
+    from .spark.dataframe.feed import dataframes_of, decide_commits  # noqa: PLC0415
+    from .spark.dataframe.frames import check_frame  # noqa: PLC0415
 
     decide_commits(flow)
     found = list(dataframes_of(flow).values())
@@ -69,8 +72,8 @@ def _frames(flow: Topology) -> list[Any]:
 
 
 def _feeds(spark: Any, flow: Topology, fed: list[Any], settings: Settings, host: SparkHost) -> Feeds:
-    from .spark.feeding import Feeds  # noqa: PLC0415
-    from .spark.frames import prepare  # noqa: PLC0415
+    from .spark.dataframe.feed import Feeds  # noqa: PLC0415
+    from .spark.dataframe.frames import prepare  # noqa: PLC0415
 
     for source in fed:
         prepare(source, spark)
@@ -81,7 +84,7 @@ def _apply(flow: Topology, df: Any, **how: Any) -> Any:
     check_workers(how.get("workers"))
     how |= {"policy": policy_of(how.get("policy")), "settings": settings_of(how.get("settings"))}
     need_arrow()
-    from .spark.applying import apply  # noqa: PLC0415 - only with pyarrow and Spark
+    from .spark.dataframe.apply import apply  # noqa: PLC0415 - only with pyarrow and Spark
 
     return apply(start, flow, df, **how)
 
@@ -96,22 +99,27 @@ def start(
     workers: int | None = None,
     policy: Policy | Mapping[str, str] | str | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
 ) -> Query:
     """Run a topology on Spark and return once all workers are open.
 
     Without a session the active one is used, or an embedded ``local-cluster`` is started and ended with the query.
     ``workers`` is how many of the application's task slots are taken, one per core if not given. Without a policy,
     routing, inboxes and replays are chosen while the query runs (``Policy.auto()``, or by its name ``"auto"``). A
-    mapping does in place of a policy or of settings; it names what is to differ.
+    mapping does in place of a policy or of settings; it names what is to differ. With a ``checkpoint``, a folder or a
+    ``tr.Checkpoint``, state survives the loss of workers and of the driver: a start with the same one goes on from it.
     """
     ship_beside_script()
     check_workers(workers)
     policy, settings = policy_of(policy), settings_of(settings)
     flow.validate()
     check_ends(flow)
+    durable = checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    if durable is not None:
+        check_durable(flow, policy)
     from .spark.checks import context_of  # noqa: PLC0415
     from .spark.host import SparkHost  # noqa: PLC0415 - only here, so that drawing a topology needs no Spark
-    from .spark.refreshing import Refresher, lookups_of  # noqa: PLC0415
+    from .spark.lookup_refresh import Refresher, lookups_of  # noqa: PLC0415
     from .spark.session import check_java, default_workers, embedded, end_embedded  # noqa: PLC0415
 
     workers = workers or default_workers()
@@ -135,7 +143,7 @@ def start(
         lookups = lookups_of(flow)
         host = SparkHost(spark, workers, settings, beside=1 if fed or lookups else 0)
         feeds = _feeds(spark, flow, fed, settings, host) if fed else None
-        query = Query(flow, host, policy, host.sized(settings))
+        query = Query(flow, host, policy, host.sized(settings), durable)
         if feeds is not None:
             feeds.join(query)
         if lookups:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from hypothesis import settings
+from tests.properties import LONG
 
-settings.register_profile("tailrace", deadline=None, derandomize=True, max_examples=50, database=None)
-settings.load_profile("tailrace")
+settings.load_profile("many" if LONG else "some")

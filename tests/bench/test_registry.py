@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tailrace_bench.bench import Bench, Outcome, Request, Timed
+from tailrace_bench.bench import Bench, BenchOutcome, BenchRequest, Timed
 from tailrace_bench.errors import UnknownBenchError
 from tailrace_bench.registry import NAMES, find
 
@@ -25,7 +25,7 @@ def test_a_bench_has_the_name_it_is_found_by(name):
 def test_an_unknown_case_names_the_nearest_before_anything_starts(name):
     bench = find(name)
     with pytest.raises(UnknownBenchError, match="has no case") as error:
-        bench.run(Request(Console(file=io.StringIO()), only=bench.cases[0] + "x"))
+        bench.run(BenchRequest(Console(file=io.StringIO()), only=bench.cases[0] + "x"))
     assert bench.cases[0] in error.value.hint
 
 
@@ -34,9 +34,9 @@ def test_a_bench_without_cases_takes_what_it_is_asked():
 
     def measure(request):
         asked.append(request)
-        return Outcome([])
+        return BenchOutcome([])
 
-    request = Request(Console(file=io.StringIO()), only="anything", plots=Path("plots"))
+    request = BenchRequest(Console(file=io.StringIO()), only="anything", plots=Path("plots"))
     Bench("any", measure).run(request)
     assert asked == [request]
 
@@ -49,6 +49,6 @@ def test_a_timed_bench_measures_by_its_times_and_shows_what_is_left(quick, times
 
     out = io.StringIO()
     timed = Timed(1.5, 60.0, lambda found, _only: 2 * found, rows, ["a note"])
-    outcome = Bench("any", timed, ("one",)).run(Request(Console(file=out), quick=quick, only="one"))
-    assert outcome == Outcome([{"case": "one", "value": times}], ["a note"], {})
+    outcome = Bench("any", timed, ("one",)).run(BenchRequest(Console(file=out), quick=quick, only="one"))
+    assert outcome == BenchOutcome([{"case": "one", "value": times}], ["a note"], {})
     assert ("2 min 00 s left" if not quick else "3 s left") in out.getvalue()

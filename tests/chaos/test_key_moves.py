@@ -14,7 +14,7 @@ import tailrace as tr
 from tailrace import testing
 from tailrace.coordinator.query import Query
 from tailrace.errors import ConfigError
-from tailrace.worker.errors import MoveError
+from tailrace.program.errors import MoveError
 
 pytestmark = pytest.mark.chaos
 QUICK = {"progress_s": 0.2, "key_groups": 64, **PATIENT}

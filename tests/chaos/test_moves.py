@@ -13,8 +13,8 @@ from tests.queries import PATIENT, all_open, completed, ended, ending, pids, unt
 import tailrace as tr
 from tailrace import testing
 from tailrace.coordinator.query import Query
+from tailrace.program.errors import MoveError
 from tailrace.testing.chaos import Knobs
-from tailrace.worker.errors import MoveError
 
 pytestmark = pytest.mark.chaos
 QUICK = {"progress_s": 0.2, **PATIENT}
@@ -51,7 +51,7 @@ def test_tasks_of_every_kind_move_and_nothing_shows():
         with pytest.raises(MoveError, match="Worker 9 is not open"):
             query.move("follow", 0, 9)
         ended(query)
-        assert query._brain.moves.moved >= 3
+        assert query._brain.operations.moved >= 3
         assert query.lastProgress["replays"] == 0
     assert_exact(out.values)
 
@@ -82,11 +82,11 @@ def test_a_worker_killed_while_tasks_move_to_it_loses_no_tuple():
         victim = next(slot for slot in range(4) if slot not in safe)
         os.kill(pids(query)[victim], signal.SIGSTOP)  # so that the plan is under way when it dies
         moves = [(1, task, victim) for task in range(3) if query._brain.placement[1][task] != victim]
-        query._loop.ask(lambda brain, _: brain.moves.request(moves, "a test asks"))
-        until(lambda: query._brain.moves.told, "the plan begins", query)
+        query._loop.ask(lambda brain, _: brain.operations.move_tasks(moves, "a test asks"))
+        until(lambda: query._brain.operations.told, "the plan begins", query)
         os.kill(pids(query)[victim], signal.SIGKILL)
         until(lambda: query._brain.restarts == 1 and all_open(query), "a successor", query)
-        (plan,) = query._brain.moves.told
+        (plan,) = query._brain.operations.told
         assert (plan.state, plan.reason) == ("undone", f"worker {victim} was lost")
         query.move("pass", 0, victim)
         ended(query)

@@ -15,7 +15,7 @@ from tests.queries import PATIENT, alive, all_open, completed, ended, ending, pi
 import tailrace as tr
 from tailrace import testing
 from tailrace.coordinator.query import Query
-from tailrace.worker.errors import OperatorError
+from tailrace.program.errors import OperatorError
 
 pytestmark = pytest.mark.chaos
 QUICK = {"progress_s": 0.1, **PATIENT}
@@ -35,7 +35,7 @@ def slot_of(query, stage):
 
 def refused(query):
     """Messages of replaced workers that the living ones have refused."""
-    return sum(member.snapshot.get("refused_messages", 0) for member in query._brain.members.values())
+    return sum(member.report.process.refused_messages for member in query._brain.members.values())
 
 
 def assert_all_arrived(query, out):

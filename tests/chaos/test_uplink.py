@@ -15,7 +15,7 @@ from tailrace.coordinator.query import Query
 pytestmark = pytest.mark.chaos
 
 
-def test_a_killed_worker_holds_neither_the_board_nor_its_nodes_link_up():
+def test_a_killed_worker_holds_neither_the_table_nor_its_nodes_link_up():
     flow, out = tr.Topology("ids"), tr.sinks.collect()
     numbers = flow.source(tr.sources.rate(3000), name="numbers", tasks=2)
     numbers.shuffle().map(lambda v: v, name="pass", tasks=4).shuffle().sink(out, tasks=2)
@@ -24,7 +24,7 @@ def test_a_killed_worker_holds_neither_the_board_nor_its_nodes_link_up():
     host = testing.ProcessHost(6, per_executor=2)
     with ending(Query(flow, host, policy, settings).start()) as query:
         assert [set(slots) for slots in query._brain.placement] == [{0, 1}, {2, 3}, {4, 5}]
-        for kill, slot in enumerate((2, 1), start=1):  # 2 made the board of its node
+        for kill, slot in enumerate((2, 1), start=1):  # 2 made the table of its node
             until(lambda kill=kill: completed(query) > 1000 * kill, "progress", query)
             os.kill(pids(query)[slot], signal.SIGKILL)
             until(lambda kill=kill: query._brain.restarts == kill and all_open(query), "a successor", query)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.cli.wordcount import sentences
-from tailrace.worker.errors import OperatorError
+from tailrace.program.errors import OperatorError
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.kafka_broker import Broker, UnavailableError, connector
+from tests.kafka_broker import Broker, connector
+from tests.maven import UnavailableError
 
 from . import kafka_pipeline
 

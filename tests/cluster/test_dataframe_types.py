@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_intervals_char_and_void_are_read_and_written():
-    spark = sparks.session("local[2]")
+    spark = sparks.session("local[4]")
     columns = "interval '1 02:00:00' day to second as took, cast('abc' as varchar(9)) as text, null as nothing"
     df = spark.sql(f"select {columns}")
     flow = tr.Topology("types")
@@ -34,7 +34,7 @@ def test_intervals_char_and_void_are_read_and_written():
     ],
 )
 def test_what_cannot_be_read_is_named_with_the_cast(column, cast):
-    df = sparks.session("local[2]").sql(f"select {column} as odd")
+    df = sparks.session("local[4]").sql(f"select {column} as odd")
     flow = tr.Topology("odd")
     flow.input().map(lambda row: {"n": 1}).output("n long")
     with pytest.raises(UnreadableTypeError, match="Column 'odd'") as caught:

@@ -9,7 +9,7 @@ from tests import sparks
 from tests.queries import PATIENT, completed, ended, ending, until
 
 import tailrace as tr
-from tailrace.worker.errors import OperatorError
+from tailrace.program.errors import OperatorError
 
 pytestmark = pytest.mark.spark
 QUICK = tr.Settings(progress_s=0.1, **PATIENT)

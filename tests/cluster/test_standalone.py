@@ -60,7 +60,7 @@ def test_tasks_are_spread_over_both_hosts(master):
         hosts = [member.peer.host for member in members]
         ended(query)
         # Each host's workers have done part of the work.
-        worked = {member.peer.host for member in members if any(row["in"] for row in member.snapshot.get("tasks", ()))}
+        worked = {member.peer.host for member in members if any(row.tuples_in for row in member.report.tasks)}
     assert sorted(hosts) == [HOSTS[0]] * 2 + [HOSTS[1]] * 2
     assert worked == set(HOSTS)
     assert_exact(out.values, plain_count(text_path()))

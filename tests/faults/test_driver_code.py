@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 
 import pytest
+from tests.queries import reports_later
 
 import tailrace as tr
 from tailrace import placement, testing
@@ -217,12 +217,12 @@ def test_a_log_handler_that_raises_ends_the_query_by_name():
 
 def test_a_slow_sink_on_the_driver_costs_no_worker_its_lease():
     """The first ``receive`` takes several leases; every value arrives once, from workers that were never replaced."""
-    slept = []
+    entered = []
 
     def once():
-        if not slept:
-            slept.append(True)
-            time.sleep(3)
+        if not entered:
+            entered.append(True)
+            reports_later(query, 30)  # six leases
 
     sink = OnDriver(receive=once)
     query = query_of(flow_to(sink, source=tr.sources.rate(200, count=500)), lease_s=0.5, progress_s=0.1)
@@ -245,9 +245,7 @@ def test_what_a_sink_has_not_taken_is_not_complete():
     query.start()
     try:
         assert entered.wait(HANG_S)
-        seen = query.lastProgress["sequence"] if query.lastProgress else 0
-        while query.lastProgress is None or query.lastProgress["sequence"] < seen + 5:
-            time.sleep(0.02)
+        reports_later(query, 5)
         assert query.lastProgress["read"] > 0
         assert query.lastProgress["completed"] == 0
     finally:

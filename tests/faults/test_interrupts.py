@@ -16,7 +16,7 @@ from tailrace import testing
 from tailrace.connect.items import Items
 from tailrace.coordinator.query import Query
 from tailrace.errors import TailraceError
-from tailrace.worker.errors import OperatorError
+from tailrace.program.errors import OperatorError
 
 HANG_S = 60
 

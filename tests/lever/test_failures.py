@@ -14,7 +14,7 @@ from tailrace import lever
 from tailrace.lever.apply import Lever
 from tailrace.lever.planner import Planner
 from tailrace.lever.plans import plan_of
-from tailrace.lever.plans.base import Assignment
+from tailrace.lever.plans.base import LoadAssignment
 from tailrace.lever.split import Piece
 
 from .cluster import CountedQuery, RunningCounts, executor_pids, kill_one_executor
@@ -162,7 +162,7 @@ class Skewed:
 
     def assign(self, memory, nodes, total):
         loads = {node.executor: 0.1 * total / max(1, len(nodes) - 1) for node in nodes[1:]}
-        return Assignment({nodes[0].executor: total - sum(loads.values()), **loads})
+        return LoadAssignment({nodes[0].executor: total - sum(loads.values()), **loads})
 
 
 def test_a_batch_that_is_run_again_is_split_as_it_was(spark, tmp_path):

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.kafka_broker import UnavailableError, broker, connector
+from tests.kafka_broker import broker, connector
+from tests.maven import UnavailableError
 
 from . import kafka_query
 

@@ -8,8 +8,8 @@ import logging
 import pytest
 
 import tailrace as tr
+from tailrace.program.errors import OperatorError
 from tailrace.testing import TestSink, TestSource
-from tailrace.worker.errors import OperatorError
 
 
 def picky(value):

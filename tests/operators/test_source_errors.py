@@ -6,8 +6,8 @@ import pytest
 
 import tailrace as tr
 from tailrace.connect.errors import InputEncodingError
+from tailrace.program.errors import OperatorError
 from tailrace.testing import TestSink
-from tailrace.worker.errors import OperatorError
 
 
 @pytest.fixture

@@ -259,9 +259,9 @@ static void consume(int self) {
             maintain(&handles[self]);
         }
     }
-    /* Others may sleep although all is read: the last one out rings the bell, as a worker does at the end of a query. */
+    /* Others may sleep although all is read: the last one out wakes them, as a worker does at the end of a query. */
     if (plan->waits) {
-        ring_bell(&handles[self]);
+        ring_wakeup(&handles[self]);
     }
 }
 

@@ -165,7 +165,7 @@ static void *consume(void *argument) {
             break;
         }
     }
-    ring_bell(&r); /* the other consumers may sleep on an empty ring */
+    ring_wakeup(&r); /* the other consumers may sleep on an empty ring */
     detach(&r);
     return NULL;
 }

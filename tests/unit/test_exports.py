@@ -13,6 +13,7 @@ import tailrace
 
 PUBLIC = {
     "tailrace": {
+        "Checkpoint",
         "DeadLetter",
         "KeyedOperator",
         "Operator",

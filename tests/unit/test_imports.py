@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BENCH = "bench/src/tailrace_bench"
+ROOMS = ("topology", "placement", "transport", "program", "worker", "coordinator", "spark", "cli")
 LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
 
 
@@ -34,7 +35,7 @@ def project(tmp_path):
     """Lay out the rules over two packages that so far keep them."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     package = tmp_path / "src" / "tailrace"
-    for module in ("", "topology/", "placement/", "transport/", "worker/", "spark/", "cli/"):
+    for module in ("", *(f"{room}/" for room in ROOMS)):
         (package / module).mkdir(parents=True, exist_ok=True)
         (package / module / "__init__.py").touch()
     for module in ("errors.py", "version.py"):
@@ -61,7 +62,10 @@ FORBIDDEN = {
     "placement/__init__.py": "transport",
     "topology/__init__.py": "placement",
     "transport/__init__.py": "topology",
-    "worker/__init__.py": "spark",
+    "program/__init__.py": "worker",
+    "worker/__init__.py": "coordinator",
+    "coordinator/__init__.py": "worker",
+    "spark/__init__.py": "cli",
     "errors.py": "topology",
 }
 

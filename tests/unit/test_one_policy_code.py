@@ -14,7 +14,7 @@ import tailrace_bench
 
 PACKAGE = Path(tailrace.__file__).parent
 #: Where policies live. Lever's plans and the choice among techniques decide as well.
-POLICIES = ("placement", "routing", "sending", "receiving", "acking", "lever/plans", "coordinator/auto.py")
+POLICIES = ("placement", "routing", "sending", "receiving", "acking", "lever/plans", "coordinator/steering/auto.py")
 SIMULATOR = ("simulate",)
 BENCHES = (Path(tailrace_bench.__file__).parent,)
 RUNTIME = ("worker", "coordinator", "spark", "lever", "testing", "start.py")
@@ -22,7 +22,8 @@ RUNTIME = ("worker", "coordinator", "spark", "lever", "testing", "start.py")
 SHARED = {
     "tailrace.routing.shortest_delay", "tailrace.routing.load_aware", "tailrace.routing.weighted",
     "tailrace.routing.detour", "tailrace.routing.fields", "tailrace.routing.near", "tailrace.routing.latency",
-    "tailrace.acking.adaptive_timeout", "tailrace.lever.plans.damped", "tailrace.lever.plans.paper",
+    "tailrace.acking.adaptive_timeout", "tailrace.receiving.inbox", "tailrace.receiving.shared_inbox",
+    "tailrace.lever.plans.damped", "tailrace.lever.plans.paper",
 }  # fmt: skip
 
 

@@ -13,7 +13,8 @@ import pytest
 from tailrace import hot
 
 ROOT = Path(__file__).parent.parent.parent
-TESTS = ("acking", "receiving", *(f"worker/test_{name}.py" for name in ("brain", "loop", "moving", "steps")))
+OF_WORKERS = ("test_brain", "test_loop", "operations/test_moving", "execution/test_steps")
+TESTS = ("acking", "receiving", *(f"worker/{name}.py" for name in OF_WORKERS))
 
 
 @pytest.mark.skipif(not hot.NATIVE, reason="all tests run without extensions here")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from tailrace.errors import nearest
 
 from .errors import UnknownBenchError
-from .pace import Pace
+from .measurement.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from .rows import Row
+    from .reporting.rows import Row
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Request:
+class BenchRequest:
     """What the user asks of a bench."""
 
     console: Console
@@ -37,7 +37,7 @@ class Request:
 
 
 @dataclass
-class Outcome:
+class BenchOutcome:
     """What a bench gives back."""
 
     rows: list[Row]
@@ -52,11 +52,11 @@ class Bench:
 
     #: As in ``tailrace bench NAME``.
     name: str
-    measure: Callable[[Request], Outcome]
+    measure: Callable[[BenchRequest], BenchOutcome]
     #: What ``--only`` may name; empty where ``measure`` looks at it by itself.
     cases: tuple[str, ...] = ()
 
-    def run(self, request: Request) -> Outcome:
+    def run(self, request: BenchRequest) -> BenchOutcome:
         """Measure, once it is clear that the case exists."""
         if self.cases and request.only is not None and request.only not in self.cases:
             raise UnknownBenchError(f"This bench has no case {request.only!r}.", nearest(request.only, self.cases))
@@ -74,8 +74,8 @@ class Timed(Generic[T]):
     rows: Callable[[T, Pace, str | None], list[Row]]
     notes: Sequence[str] = ()
 
-    def __call__(self, request: Request) -> Outcome:
+    def __call__(self, request: BenchRequest) -> BenchOutcome:
         """Give the rows and the notes."""
         times = self.quick if request.quick else self.full
         with Pace(request.console, self.planned_s(times, request.only)) as pace:
-            return Outcome(self.rows(times, pace, request.only), list(self.notes))
+            return BenchOutcome(self.rows(times, pace, request.only), list(self.notes))

@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from . import machine, report
-from .bench import Request
+from .bench import BenchRequest
+from .measurement import machine
 from .registry import NAMES, check_name, find
-from .rows import failed
+from .reporting import report
+from .reporting.rows import failed
 
 EXIT_TERMINATED = 143
 
@@ -33,7 +34,7 @@ def bench(
     machine.check_quiet(load, force=force)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))  # a polite end still ends what was started
     stolen = machine.StolenTime()
-    found = find(name).run(Request(console, quick, only, plots))
+    found = find(name).run(BenchRequest(console, quick, only, plots))
     stolen_share = stolen.share()
     notes = [
         *found.notes,

@@ -33,5 +33,5 @@ class WrongResultError(BenchError):
     """An arm gave other results than the bare loop: its speed means nothing."""
 
 
-class PlotsMissingError(BenchError):
+class BenchPlotsMissingError(BenchError):
     """Plots were asked for and matplotlib is not there."""

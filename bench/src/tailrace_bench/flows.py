@@ -14,7 +14,7 @@ from tailrace.data import wiki_path
 from tailrace.topology.contracts import NO_RECORDS, Reader, Records, Sink, Source
 from tailrace.topology.graph import Topology
 
-from .arrivals import Arrivals
+from .measurement.arrivals import Arrivals
 from .peers.openloop import OpenLoop
 from .peers.panel import Panel
 from .peers.work import EXCLAIM_STEPS, WORDS_PER_SENTENCE, Values, exclaim, exclaim_timed, keeper, split, split_timed

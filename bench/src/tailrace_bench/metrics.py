@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.config import Settings
 
-from . import plan as times
-from . import rounds
+from .arms.contest import TRACKED, Contest
 from .arms.engine import SETTINGS
 from .bench import Bench, Timed
-from .contest import TRACKED, Contest
-from .rows import make_row, missing_row
+from .measurement import plan as times
+from .measurement import rounds
+from .reporting.rows import make_row, missing_row
 
 if TYPE_CHECKING:
-    from .pace import Pace
-    from .plan import Plan
-    from .rows import Row
+    from .measurement.pace import Pace
+    from .measurement.plan import ComparisonTimes
+    from .reporting.rows import Row
 
 _SETTING = "metrics"
 _METRIC, _UNIT = "sentences_per_s", "sentences/s"
@@ -27,21 +27,21 @@ BAR = 0.95
 _FINER = 3
 
 
-def _repeats(plan: Plan) -> int:
+def _repeats(plan: ComparisonTimes) -> int:
     return _FINER * plan.repeats
 
 
-def _window_s(plan: Plan) -> float:
+def _window_s(plan: ComparisonTimes) -> float:
     return plan.window_s / _FINER
 
 
-def planned_s(plan: Plan, _only: str | None = None) -> float:
+def planned_s(plan: ComparisonTimes, _only: str | None = None) -> float:
     """About how long it takes."""
     window_s = plan.warm_s + _window_s(plan) + times.WINDOW_EXTRA_S
     return times.SPARK_S + 2 * times.OPEN_S + 2 * _repeats(plan) * window_s
 
 
-def rows(plan: Plan, pace: Pace, _only: str | None = None) -> list[Row]:
+def rows(plan: ComparisonTimes, pace: Pace, _only: str | None = None) -> list[Row]:
     """Run the word count with metrics on and off, in turns."""
     if _SETTING not in {each.name for each in dataclasses.fields(Settings)}:
         return [missing_row("metrics=on", _METRIC, _UNIT, "metrics cannot be switched off in this version", "higher")]

@@ -20,26 +20,26 @@ from rich.console import Console
 
 from tailrace.placement.accounting import account
 from tailrace.placement.auto import Auto
-from tailrace.placement.indexed import cut_of, indexed, loads_of
+from tailrace.placement.files.metis_file import read_metis
 from tailrace.placement.metis import Metis
-from tailrace.placement.metis_file import read_metis
-from tailrace.placement.model import Stream, TaskEdge, TaskGraph, TaskVertex, parse_nodes
+from tailrace.placement.model import OperatorEdge, TaskEdge, TaskGraph, TaskVertex, parse_nodes
+from tailrace.placement.partitioning.indexed import cut_of, indexed, loads_of
 from tailrace.placement.registry import POLICIES, by_name
-from tailrace.placement.round_robin import RoundRobin
+from tailrace.placement.round_robin import RoundRobinPlacement
 from tailrace.placement.stromax import StroMax
-from tailrace.placement.traffic import Operator, expand
+from tailrace.placement.traffic import OperatorProfile, expand
 from tailrace.placement.turbostream import TurboStream
 
-from .bench import Bench, Outcome
+from .bench import Bench, BenchOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from tailrace.placement.indexed import IndexedGraph
     from tailrace.placement.model import Node
+    from tailrace.placement.partitioning.indexed import IndexedGraph
     from tailrace.placement.policy import PlacementPolicy
 
-    from .bench import Request
+    from .bench import BenchRequest
 
 Row = dict[str, Any]
 
@@ -53,7 +53,7 @@ _LARGE_TASKS = 2_000
 _OWN_POLICIES_WITHOUT_METIS = ("turbostream", "stromax", "round_robin")
 
 
-class Run(NamedTuple):
+class PlacementRun(NamedTuple):
     """One placement: traffic across and largest load against the mean."""
 
     cut: float
@@ -119,9 +119,9 @@ def share_rows() -> Iterator[Row]:
         nodes = parse_nodes(spec)
         workers = sum(node.workers for node in nodes)
         names = [f"bolt{i}" for i in range(6)]
-        streams = [Stream(a, b) for a, b in pairwise(names)]
-        graph = expand("sol", [Operator(id=name, tasks=workers) for name in names], streams)
-        found = account(graph, nodes, RoundRobin().place(graph, nodes)).total.intra_node_share
+        streams = [OperatorEdge(a, b) for a, b in pairwise(names)]
+        graph = expand("sol", [OperatorProfile(id=name, tasks=workers) for name in names], streams)
+        found = account(graph, nodes, RoundRobinPlacement().place(graph, nodes)).total.intra_node_share
         line = row(f"sol@{len(nodes)}N{workers}W,round_robin", "intra_node_share", "share", [found], paper=share)
         yield line | {"ok": round(found, 4) == share}
 
@@ -137,7 +137,7 @@ def graph_rows(graph: TaskGraph, count: int, *, quick: bool) -> list[Row]:
     task_graph = indexed(graph)
     reference = metis_reference(graph, task_graph, nodes, seeds=(2 if quick else 5) if large else 20)
     slack = reference.bound - 1
-    even = _run(RoundRobin(), graph, task_graph, nodes)
+    even = _run(RoundRobinPlacement(), graph, task_graph, nodes)
     contenders: dict[str, tuple[float | None, list[PlacementPolicy]]] = {
         "turbostream": (TURBOSTREAM_BAR, [TurboStream(imbalance_max=slack, seed=s) for s in range(repeats)]),
         "auto": (AUTO_BAR, [Auto(imbalance_max=slack, seed=s) for s in range(1 if quick else repeats)]),
@@ -147,7 +147,7 @@ def graph_rows(graph: TaskGraph, count: int, *, quick: bool) -> list[Row]:
         ),
         "turbostream_as_printed": (None, [TurboStream(imbalance_max=slack, as_printed=True)]),
         "stromax": (None, [StroMax()]),
-        "round_robin": (None, [RoundRobin()]),
+        "round_robin": (None, [RoundRobinPlacement()]),
     }
     found: list[Row] = []
     for name, (bar, policies) in contenders.items():
@@ -161,7 +161,9 @@ def graph_rows(graph: TaskGraph, count: int, *, quick: bool) -> list[Row]:
     return found
 
 
-def policy_rows(case: str, runs: Sequence[Run], reference: Reference, even: Run, bar: float | None) -> list[Row]:
+def policy_rows(
+    case: str, runs: Sequence[PlacementRun], reference: Reference, even: PlacementRun, bar: float | None
+) -> list[Row]:
     """Cut against METIS's median (the bar), METIS's best seed and round robin; and the balance it was reached at."""
     cuts = [run.cut for run in runs]
     balance = [run.imbalance for run in runs]
@@ -198,19 +200,19 @@ def metis_reference(graph: TaskGraph, task_graph: IndexedGraph, nodes: Sequence[
     return Reference(bound, statistics.median(cuts), min(cuts), statistics.median(run.imbalance for run in kept))
 
 
-def _run(policy: PlacementPolicy, graph: TaskGraph, task_graph: IndexedGraph, nodes: Sequence[Node]) -> Run:
+def _run(policy: PlacementPolicy, graph: TaskGraph, task_graph: IndexedGraph, nodes: Sequence[Node]) -> PlacementRun:
     placed = policy.place(graph, nodes, None)
     index = {node.name: i for i, node in enumerate(nodes)}
     part = [index[placed.node_of[vertex.id]] for vertex in graph.vertices]
     loads = loads_of(task_graph, part, len(nodes))
-    return Run(cut_of(task_graph, part), max(loads) * len(loads) / sum(loads))
+    return PlacementRun(cut_of(task_graph, part), max(loads) * len(loads) / sum(loads))
 
 
 def many_topologies(topologies: int = 100, tasks: int = 20) -> TaskGraph:
     """10,000 tasks: a hundred chains of five operators, every stream shuffled."""
     names = [f"o{i}" for i in range(5)]
-    streams = [Stream(a, b) for a, b in pairwise(names)]
-    chain = [Operator(id=name, tasks=tasks, rate_tps=1000.0) for name in names]
+    streams = [OperatorEdge(a, b) for a, b in pairwise(names)]
+    chain = [OperatorProfile(id=name, tasks=tasks, rate_tps=1000.0) for name in names]
     return TaskGraph.union(expand(f"t{i}", chain, streams) for i in range(topologies))
 
 
@@ -250,12 +252,12 @@ def scale_rows(repeats: int) -> list[Row]:
     return found
 
 
-def _measure(request: Request) -> Outcome:
+def _measure(request: BenchRequest) -> BenchOutcome:
     def say(text: str) -> None:
         request.console.print(text, highlight=False, markup=False)
 
     found = rows(quick=request.quick, say=say)
-    return Outcome([line for line in found if request.only in {None, line["case"]}])
+    return BenchOutcome([line for line in found if request.only in {None, line["case"]}])
 
 
 BENCH = Bench("placement", _measure)

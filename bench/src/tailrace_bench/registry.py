@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 #: Name -> module and what the bench is called in it.
 _MADE_IN = {
-    "wordcount": "comparisons:WORDCOUNT",
-    "exclaim": "comparisons:EXCLAIM",
+    "wordcount": "comparison.run:WORDCOUNT",
+    "exclaim": "comparison.run:EXCLAIM",
     "metrics": "metrics:BENCH",
-    "scale": "scale:BENCH",
+    "scale": "scale.run:BENCH",
     "ring": "ring.run:BENCH",
-    "dataframe": "dataframe:BENCH",
+    "dataframe": "dataframe.run:BENCH",
     "hone": "tails.hone:BENCH",
     "sharedqueue": "tails.sharedqueue:BENCH",
     "balance": "tails.balance:BENCH",
@@ -30,7 +30,7 @@ _MADE_IN = {
     "auto": "tails.auto:BENCH",
     "truth": "tails.truth:BENCH",
     "ablation": "tails.ablation:BENCH",
-    "migrate": "migrate:BENCH",
+    "migrate": "migrate.run:BENCH",
     "topologies": "topologies.run:BENCH",
     "placement": "placement:BENCH",
     "lever": "lever.main:BENCH",

@@ -12,13 +12,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace.batch import HEAD_PLACES, OFFSET_BITS, OFFSET_MAX, REPLAY_BITS
+from tailrace.batch import HEAD_PLACES, OFFSET_BITS, OFFSET_MAX, REPLAY_BITS, from_bytes, numbers, to_bytes
 from tailrace.hot import by_partition, survey
+from tailrace.state.snapshot import DeduplicatorSnapshot, GenerationSnapshot
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Callable, Iterable, Mapping
 
     from tailrace.batch import Batch
+
+    #: Turns what is remembered into bytes, and back with the lineages of the bundles that gave each.
+    Encode = Callable[[list[Any]], bytes]
+    Decode = Callable[[bytes], Iterable[tuple[array[int], Any]]]
 
 GENERATION_BUNDLES = 16_384
 #: Generations up to which a mark begins a new one; behind roots that stay open, further ones fill up first.
@@ -30,26 +36,43 @@ FIRST_INCARNATION = 1 << REPLAY_BITS
 class _Generation:
     """Lineages let through in one stretch of time. Kept as they came until someone asks whether one is among them."""
 
-    __slots__ = ("_columns", "_seen", "newest", "outputs", "size")
+    __slots__ = ("_columns", "_restored", "_seen", "newest", "outputs", "size")
 
     def __init__(self) -> None:
         self.size = 0
         self.newest: dict[int, int] = {}
         self.outputs: dict[int, Any] = {}
+        #: Heads as they came, and lineages of a snapshot, until they are in the set.
         self._columns: list[array[int]] = []
+        self._restored = numbers()
         self._seen: set[int] = set()
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        """Travel with the task; a compiled class does not do so by itself."""
-        return self.size, self.newest, self.outputs, self._columns, self._seen
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.size, self.newest, self.outputs, self._columns, self._seen = state
 
     @property
     def empty(self) -> bool:
         """Whether nothing was let through or remembered in it yet."""
         return not self.size and not self.outputs
+
+    def reaches(self, marks: Mapping[int, int]) -> bool:
+        """Whether a root at or above the marks is in it."""
+        return any(newest >= marks.get(partition, 0) for partition, newest in self.newest.items())
+
+    def snapshot(self, encode: Encode, *, replayed: bool) -> GenerationSnapshot:
+        """Describe it as plain data; outputs of a batch, which many bundles share, once."""
+        lineages = self._restored + numbers(self._seen)
+        for heads in self._columns:
+            lineages += heads[2::HEAD_PLACES]
+        outputs = {id(each): each for each in self.outputs.values()}
+        return GenerationSnapshot(
+            dict(self.newest), to_bytes(lineages), replayed, encode(list(outputs.values())) if outputs else b""
+        )
+
+    def restore(self, snapshot: GenerationSnapshot, decode: Decode) -> None:
+        """Know what a snapshot tells."""
+        self._restored = from_bytes(snapshot.lineages)
+        self.size = len(self._restored)
+        self.newest = dict(snapshot.newest)
+        for named, outputs in decode(snapshot.outputs) if snapshot.outputs else ():
+            self.outputs.update(dict.fromkeys(named, outputs))
 
     def add(self, heads: array[int]) -> None:
         self._columns.append(heads)
@@ -66,14 +89,19 @@ class _Generation:
         for heads in self._columns:
             self._seen.update(heads[2::HEAD_PLACES])
         self._columns.clear()
+        if self._restored:
+            self._seen.update(self._restored)
+            self._restored = numbers()
         return self._seen
 
 
 class Deduplicator:
     """Drops duplicates of one task; remembers its outputs where it is told them."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_incarnation: int = FIRST_INCARNATION) -> None:
         self.dropped = 0
+        #: What a source gives a root at first: while nothing else has come, nothing is a duplicate.
+        self.first_incarnation = first_incarnation
         self._generations = [_Generation()]
         self._marks: dict[int, int] = {}
         #: Per partition an offset and an incarnation: of roots from there on, older incarnations were cut another way.
@@ -81,13 +109,6 @@ class Deduplicator:
         self.floors: dict[int, tuple[int, int]] = {}
         #: The generations in which a replay came; without one, a first incarnation cannot be a duplicate.
         self._replayed: list[_Generation] = []
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        """Travel with the task."""
-        return self.dropped, self._generations, self._marks, self.floors, self._replayed
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.dropped, self._generations, self._marks, self.floors, self._replayed = state
 
     def __len__(self) -> int:
         return sum(generation.size for generation in self._generations)
@@ -99,7 +120,7 @@ class Deduplicator:
         if self._generations[-1].size >= GENERATION_BUNDLES:
             self._generations.append(_Generation())
         current = self._generations[-1]
-        if inc != FIRST_INCARNATION and current not in self._replayed:
+        if inc != self.first_incarnation and current not in self._replayed:
             self._replayed.append(current)
         if not self._replayed and not self.floors:
             one = low >> OFFSET_BITS == high >> OFFSET_BITS
@@ -163,20 +184,47 @@ class Deduplicator:
         for partition, offset in other._marks.items():
             self.low_water(partition, offset)
 
-    def remembered(self) -> list[Any]:
-        """All outputs that are kept, each once."""
-        return list({id(each): each for part in self._generations for each in part.outputs.values()}.values())
+    def snapshot(self, encode: Encode, marks: Mapping[int, int] | None = None) -> DeduplicatorSnapshot:
+        """Describe what was let through and what is remembered of it, as plain data; it stays as it is.
+
+        With ``marks`` only what is needed for roots at or above them, to the generation: nothing below is sent again.
+        """
+        above = marks or {}
+        known = self._marks | {part: max(offset, self._marks.get(part, 0)) for part, offset in above.items()}
+        return DeduplicatorSnapshot(
+            known,
+            dict(self.floors),
+            [
+                each.snapshot(encode, replayed=each in self._replayed)
+                for each in self._generations
+                if not each.empty and (marks is None or each.reaches(above))
+            ],
+        )
+
+    def restore(self, snapshot: DeduplicatorSnapshot, decode: Decode) -> None:
+        """Know what a snapshot tells, and nothing else."""
+        self._marks = dict(snapshot.marks)
+        self.floors = dict(snapshot.floors)
+        self._generations = []
+        self._replayed = []
+        for each in snapshot.generations:
+            generation = _Generation()
+            generation.restore(each, decode)
+            self._generations.append(generation)
+            if each.replayed:
+                self._replayed.append(generation)
+        self._generations.append(_Generation())
+
+    def expect_replays(self) -> None:
+        """All that is known now may come again, under what counts as a first incarnation from now on."""
+        self._replayed = [generation for generation in self._generations if not generation.empty]
 
     def low_water(self, partition: int, offset: int) -> None:
         """Everything of the partition below the offset is complete: forget it."""
         if offset <= self._marks.get(partition, 0):
             return
         self._marks[partition] = offset
-        kept = [
-            generation
-            for generation in self._generations
-            if any(newest >= self._marks.get(part, 0) for part, newest in generation.newest.items())
-        ]
+        kept = [generation for generation in self._generations if generation.reaches(self._marks)]
         current = self._generations[-1]
         if current.empty:
             kept.append(current)

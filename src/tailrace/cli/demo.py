@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.live import Live
 
 from tailrace.config import Policy, Settings
-from tailrace.coordinator.latency import latency_so_far, since
-from tailrace.coordinator.progress import percentiles
+from tailrace.coordinator.reporting.latency import latency_so_far, since
+from tailrace.coordinator.reporting.progress import percentiles
 from tailrace.metrics.histogram import Histogram
 from tailrace.start import start
 from tailrace.testing.chaos import Knobs
@@ -24,7 +24,7 @@ from tailrace.testing.chaos import Knobs
 from . import board
 from .errors import DemoError
 from .hosting import hosted
-from .watching import EXIT_INTERRUPTED, End, say, step, watch
+from .watching import EXIT_INTERRUPTED, WatchEnd, say, step, watch
 from .wordcount import plain_count, word_count
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ POLICIES = {"baselines": Policy(), "auto": Policy.auto()}
 
 
 @dataclass(frozen=True)
-class Asked:
+class DemoOptions:
     """The options of the command."""
 
     seconds: float
@@ -68,14 +68,14 @@ class Asked:
 
 
 @dataclass
-class Run:
+class DemoRun:
     """One of the two runs."""
 
     name: str
     query: Query
     tally: Tally
     started_s: float = field(default_factory=time.monotonic)
-    end: End = End.BY_ITSELF
+    end: WatchEnd = WatchEnd.BY_ITSELF
     #: All latencies up to the point from which its tail is taken.
     before: Histogram | None = None
 
@@ -90,39 +90,39 @@ class Run:
         return percentiles(since(self.before or Histogram(), latency_so_far(self.query)))
 
 
-def demo(asked: Asked) -> int:
+def demo(asked: DemoOptions) -> int:
     """Run the demo and return the exit code; a lost sentence or a wrong count is a DemoError."""
     console = Console(highlight=False)
-    runs: list[Run] = []
+    runs: list[DemoRun] = []
     with contextlib.ExitStack() as stack:
         with step(console, f"Starting Spark on this machine for {asked.workers} workers ..."):
             spark = stack.enter_context(hosted(asked.workers, None, debug=asked.debug))
         for name, policy in POLICIES.items():
             runs.append(_run(console, spark, asked, name, policy))
-            if runs[-1].end is not End.BY_ITSELF:
+            if runs[-1].end is not WatchEnd.BY_ITSELF:
                 break
         with step(console, "Ending Spark ..."):
             stack.close()
-    if runs[-1].end is End.AT_ONCE:
+    if runs[-1].end is WatchEnd.AT_ONCE:
         say(console, "Ended before the open sentences were counted, so there is nothing to check.")
     else:
         for text in report(runs, asked):
             say(console, text)
-    return 0 if runs[-1].end is End.BY_ITSELF else EXIT_INTERRUPTED
+    return 0 if runs[-1].end is WatchEnd.BY_ITSELF else EXIT_INTERRUPTED
 
 
-def _run(console: Console, spark: Any, asked: Asked, name: str, policy: Policy) -> Run:
+def _run(console: Console, spark: Any, asked: DemoOptions, name: str, policy: Policy) -> DemoRun:
     with Knobs() as knobs:
         knobs.slow(asked.workers - 1, SLOWNESS)
         flow, tally = word_count(asked.rate, asked.count, asked.workers, knobs, asked.work_s)
         with step(console, f"Word count with {name}, worker {asked.workers - 1} made {SLOWNESS:.0f}x slower ..."):
             query = start(flow, spark, workers=asked.workers, policy=policy, settings=Settings(progress_s=0.25))
-        run = Run(name, query, tally)
+        run = DemoRun(name, query, tally)
         run.end = _follow(console, run, asked)
     return run
 
 
-def _follow(console: Console, run: Run, asked: Asked) -> End:
+def _follow(console: Console, run: DemoRun, asked: DemoOptions) -> WatchEnd:
     shown_s = run.started_s
 
     def note() -> str:
@@ -152,7 +152,7 @@ def _follow(console: Console, run: Run, asked: Asked) -> End:
         )
 
 
-def report(runs: list[Run], asked: Asked) -> list[str]:
+def report(runs: list[DemoRun], asked: DemoOptions) -> list[str]:
     """Sum all runs up: each by itself, then their tails side by side; raises DemoError if one of them is wrong."""
     lines = []
     for run in runs:
@@ -165,11 +165,11 @@ def report(runs: list[Run], asked: Asked) -> list[str]:
     return [*lines, *summary(runs[-1].query, runs[-1].tally, asked, runs[-1].seconds)[-2:]]
 
 
-def _tails(runs: list[Run]) -> dict[str, dict[str, float]]:
+def _tails(runs: list[DemoRun]) -> dict[str, dict[str, float]]:
     return {run.name: run.tail for run in runs}
 
 
-def summary(query: Query, tally: Tally, asked: Asked, seconds: float) -> list[str]:
+def summary(query: Query, tally: Tally, asked: DemoOptions, seconds: float) -> list[str]:
     """Sum a run up, or raise DemoError if something was lost or miscounted."""
     progress, latency = query.lastProgress, query.latency
     if progress is None:

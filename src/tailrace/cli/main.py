@@ -60,10 +60,10 @@ def demo(
     workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 3,
 ) -> None:
     """Count words on an embedded Spark with one slow worker, by the baselines and by auto, with a live table."""
-    from .demo import Asked  # noqa: PLC0415
+    from .demo import DemoOptions  # noqa: PLC0415
     from .demo import demo as show  # noqa: PLC0415
 
-    raise typer.Exit(show(Asked(seconds, rate, workers, debug=ctx.obj)))
+    raise typer.Exit(show(DemoOptions(seconds, rate, workers, debug=ctx.obj)))
 
 
 @app.command()
@@ -81,10 +81,10 @@ def run(
 
     It runs until its sources end; Ctrl-C stops reading and finishes what was read.
     """
-    from .run import Asked  # noqa: PLC0415
+    from .run import RunOptions  # noqa: PLC0415
     from .run import run as run_file  # noqa: PLC0415
 
-    raise typer.Exit(run_file(Asked(target, master, workers, policy or (), settings or (), debug=ctx.obj)))
+    raise typer.Exit(run_file(RunOptions(target, master, workers, policy or (), settings or (), debug=ctx.obj)))
 
 
 @app.command()
@@ -102,7 +102,7 @@ def doctor() -> None:
 @app.command(context_settings=_HANDED_OVER)
 def place(ctx: typer.Context) -> None:
     """Show where a policy would place the tasks of a topology."""
-    from tailrace.placement.cli import place as place_tasks  # noqa: PLC0415
+    from tailrace.placement.command.cli import place as place_tasks  # noqa: PLC0415
 
     _hand_over("place", place_tasks, ctx.args)
 

@@ -17,7 +17,7 @@ from .errors import MasterError
 from .hosting import hosted
 from .load import load_flow
 from .options import policy_from, settings_from
-from .watching import EXIT_INTERRUPTED, End, say, step, watch
+from .watching import EXIT_INTERRUPTED, WatchEnd, say, step, watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _POLL_S = 0.2
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunOptions:
     """The options of the command."""
 
     target: str
@@ -39,7 +39,7 @@ class Asked:
     debug: bool = False
 
 
-def run(asked: Asked) -> int:
+def run(asked: RunOptions) -> int:
     """Run the topology until it ends or is interrupted, and return the exit code."""
     console = Console(stderr=True, highlight=False)
     policy, settings = policy_from(asked.policy), settings_from(asked.settings)
@@ -59,11 +59,11 @@ def run(asked: Asked) -> int:
         with step(console, "Ending Spark ..."):
             stack.close()
     say(console, last_words(query))
-    return 0 if end is End.BY_ITSELF else EXIT_INTERRUPTED
+    return 0 if end is WatchEnd.BY_ITSELF else EXIT_INTERRUPTED
 
 
 @contextlib.contextmanager
-def _session(asked: Asked, workers: int) -> Iterator[Any]:
+def _session(asked: RunOptions, workers: int) -> Iterator[Any]:
     """The session that the file has made, if it has, else one for this command."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
 

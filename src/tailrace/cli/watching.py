@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXIT_INTERRUPTED = 130
 
 
-class End(enum.Enum):
+class WatchEnd(enum.Enum):
     """How a query came to its end."""
 
     BY_ITSELF = enum.auto()
@@ -46,7 +46,7 @@ def say(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def watch(query: Query, console: Console, show: Callable[[Progress], None], every_s: float) -> End:
+def watch(query: Query, console: Console, show: Callable[[Progress], None], every_s: float) -> WatchEnd:
     """Show each new report until the query ends; raises what made it fail."""
     # PySpark's own handler cancels all jobs, the one that hosts the workers included: nothing could drain then.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -59,15 +59,15 @@ def watch(query: Query, console: Console, show: Callable[[Progress], None], ever
                 show(progress)
     except KeyboardInterrupt:
         return _drain(query, console)
-    return End.BY_ITSELF
+    return WatchEnd.BY_ITSELF
 
 
-def _drain(query: Query, console: Console) -> End:
+def _drain(query: Query, console: Console) -> WatchEnd:
     try:
         say(console, "Stopping: what was read is finished first; Ctrl-C again ends at once.")
         query.stop()
     except KeyboardInterrupt:
         say(console, "Ending at once.")
         query.stop(now=True)
-        return End.AT_ONCE
-    return End.DRAINED
+        return WatchEnd.AT_ONCE
+    return WatchEnd.DRAINED

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FORMS = ("dict", "value", "arrow")
 
 
-class Link(Protocol):
+class LaneFeed(Protocol):
     """How a worker gets the rows of a lane."""
 
     def open(self, lane: str, offset: int, rows: Callable[[pa.RecordBatch], list[Any]] | None, clock: Clock) -> Reader:
@@ -45,7 +45,7 @@ class DataFrameSource(Source[Any]):
         self.trigger = trigger
         self.bounded = not getattr(df, "isStreaming", False)
         self.lanes = 1
-        self.link: Link | None = None
+        self.link: LaneFeed | None = None
         self.rows = row_maker(form)
 
     def __getstate__(self) -> dict[str, Any]:

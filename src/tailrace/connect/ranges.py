@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 REMEMBERED_MAX = 4096
 
 
-class Written(NamedTuple):
+class WrittenRange(NamedTuple):
     """A range, the task that wrote it and which opening of the task's sink that was."""
 
     task: int
@@ -28,17 +28,17 @@ class Written(NamedTuple):
     range: Range
 
 
-class Ranges:
+class UncommittedRanges:
     """The uncommitted part of one table."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
         self.next, self.epochs = log_state(spool)
         self.rows = 0
-        self._pending: list[Written] = []
-        self._before: dict[int, list[Written]] = {}
+        self._pending: list[WrittenRange] = []
+        self._before: dict[int, list[WrittenRange]] = {}
 
-    def add(self, written: Written) -> None:
+    def add(self, written: WrittenRange) -> None:
         """Take in what a task wrote."""
         self._pending.append(written)
 

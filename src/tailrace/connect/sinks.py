@@ -148,10 +148,12 @@ class Collect(_ToDriver, Generic[T]):
         _check_limit(limit)
         self.limit = limit
         self.values: list[T] = []
+        #: Task, number and count of values of each message, in the order of ``values``.
+        self._messages: list[tuple[int, int, int]] = []
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what an earlier query brought: tasks have no use for it."""
-        return {**self.__dict__, "values": []}
+        return {**self.__dict__, "values": [], "_messages": []}
 
     def write(self, values: list[Any]) -> None:
         """Send the values."""
@@ -160,6 +162,23 @@ class Collect(_ToDriver, Generic[T]):
     def begin(self) -> None:
         """Let go of an earlier query's values; a list that was taken from here stays as it is."""
         self.values = []
+        self._messages = []
+
+    def receive_from(self, task: int, number: int, values: Any) -> None:
+        """Keep the values, and where they came from."""
+        self.receive(values)
+        self._messages.append((task, number, len(values)))
+
+    def rewind(self, numbers: dict[int, int]) -> None:
+        """Forget what comes again."""
+        kept: list[T] = []
+        messages, at = [], 0
+        for task, number, count in self._messages:
+            if number < numbers.get(task, 0):
+                kept += self.values[at : at + count]
+                messages.append((task, number, count))
+            at += count
+        self.values, self._messages = kept, messages
 
     def receive(self, values: list[Any]) -> None:
         """Keep the values."""

@@ -38,7 +38,7 @@ class Range(NamedTuple):
     rows: int
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One entry of the log; ``epoch`` names the batch of input it came of, if it came of one."""
 
     epoch: str | None
@@ -90,10 +90,10 @@ class Spool:
         """How many entries the log has; they are dense, so this is the next one's number too."""
         return max((int(path.stem) + 1 for path in self.log.glob("*.json")), default=0)
 
-    def entry(self, number: int) -> Entry:
+    def entry(self, number: int) -> LogEntry:
         """Read an entry."""
         found = json.loads((self.log / f"{number:020d}.json").read_text(encoding="utf-8"))
-        return Entry(found["epoch"], [Range(*each) for each in found["ranges"]])
+        return LogEntry(found["epoch"], [Range(*each) for each in found["ranges"]])
 
     def append(self, number: int, epoch: str | None, ranges: list[Range]) -> None:
         """Write an entry; that it exists already means that someone else writes this table."""

@@ -20,7 +20,7 @@ from tailrace.topology.contracts import Sink
 from .columns import ToColumns
 from .errors import ConnectorOptionError
 from .folders import check_writable
-from .ranges import Ranges, Written
+from .ranges import UncommittedRanges, WrittenRange
 from .schemas import arrow_schema
 from .spool import Segment, Spool, range_from, segment_schema
 
@@ -56,7 +56,7 @@ class Table(Sink):
         self.commits = "time"
         #: Set where a bounded input was left before its end: then nothing of it counts.
         self.abandoned = False
-        self._ranges: Ranges | None = None
+        self._ranges: UncommittedRanges | None = None
         self._lock = threading.Lock()
         self._committed_s = 0.0
         self._segment: Segment | None = None
@@ -117,7 +117,7 @@ class Table(Sink):
         spool = Spool(self.folder, self.stream)
         spool.make(self.schema)
         spool.clear_strays()
-        self._ranges = Ranges(spool)
+        self._ranges = UncommittedRanges(spool)
         self.abandoned = False
         self._committed_s = time.monotonic()
 
@@ -126,7 +126,7 @@ class Table(Sink):
         ranges = self._books()
         task, opening, part = values
         with self._lock:
-            ranges.add(Written(task, opening, range_from(part)))
+            ranges.add(WrittenRange(task, opening, range_from(part)))
 
     def attend(self) -> None:
         """Where time decides, commit when it is due."""
@@ -154,7 +154,7 @@ class Table(Sink):
         with self._lock:
             self._books().commit(epoch, at_rest=at_rest)
 
-    def _books(self) -> Ranges:
+    def _books(self) -> UncommittedRanges:
         if self._ranges is None:
             self.begin()
         return self._ranges  # type: ignore[return-value]

@@ -1,8 +1,8 @@
 """The brain of the driver: what workers say in, orders to workers out. No sockets, no threads, no own clock.
 
 A query goes through ``registering -> deploying -> running -> ended``; ``draining`` is running without reading. Its
-parts: ``membership`` knows who the workers are, ``moves`` moves tasks, ``balancing``, ``autopilot`` and ``rebalancing``
-decide by what is measured.
+parts: ``membership`` knows who the workers are, ``operations`` carries out what all workers do together, ``balancing``,
+``autopilot`` and ``rebalancing`` decide by what is measured.
 """
 
 from __future__ import annotations
@@ -14,36 +14,56 @@ from tailrace import protocol
 from tailrace.connect import errors as connect_errors
 from tailrace.coordinator.membership import Membership
 from tailrace.coordinator.migration.key_loads import KeyLoads
-from tailrace.coordinator.migration.moves import Moves
 from tailrace.coordinator.migration.rebalancing import Rebalancing
+from tailrace.coordinator.operations.requests import OperationRequests
+from tailrace.program.errors import CloseError, OperatorError, ProtocolError
 from tailrace.routing.fixed import RouteError
-from tailrace.worker.errors import CloseError, OperatorError, ProtocolError
 
 from . import errors
-from .autopilot import Autopilot
-from .balancing import Balancing
+from .checkpoints import Checkpoints
 from .deployment import check_sending, check_sharing
-from .incoming import LogLines, Received
+from .incoming import LogLines, ReceivedQueue
+from .invariants import CoordinatorInvariants
+from .limits import check_limits
 from .lost_state import LostState
-from .measured import Measured
-from .progress import ProgressBook
-from .still_open import still_open
-from .stuck import named, not_opened, told_of
+from .recovery import Recovery
+from .reporting.progress import ProgressBook
+from .steering.autopilot import Autopilot
+from .steering.balancing import Balancing
+from .steering.measurements import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tailrace.checkpoint.manifest import Manifest
+    from tailrace.checkpoint.settings import Checkpoint
     from tailrace.coordinator.membership import Member
     from tailrace.errors import TailraceError
-    from tailrace.worker.build import Program
+    from tailrace.program.program import Program
+    from tailrace.reports import WorkerReport
 
 _NS_PER_S = 1_000_000_000
+#: What a worker says of the deployment it has, which may be one that was given up.
+_OF_AN_EXECUTION = (
+    protocol.Report, protocol.Marks, protocol.Available, protocol.TaskDone, protocol.Collected, protocol.Cleared,
+    protocol.Installed, protocol.OperationFailed, protocol.Switched, protocol.Held, protocol.CutMarks,
+    protocol.CutPrepared, protocol.PartWritten, protocol.CutFailed,
+)  # fmt: skip
 
 
 class CoordinatorBrain:
     """One query's coordinator."""
 
-    def __init__(self, query_id: str, program: Program, workers: int, partitions: list[list[Any]], python: str) -> None:
+    def __init__(
+        self,
+        query_id: str,
+        program: Program,
+        workers: int,
+        partitions: list[list[Any]],
+        python: str,
+        checkpoint: Checkpoint | None = None,
+        resumed: Manifest | None = None,
+    ) -> None:
         check_sharing(program.plan, program.policy)
         check_sending(program)
         self.state = "registering"
@@ -62,10 +82,12 @@ class CoordinatorBrain:
         self.key_loads = KeyLoads(program.plan)
         self.lost_state = LostState(self)
         self.membership = Membership(self, query_id, workers, python)
-        self.moves = Moves(self, program)
+        self.operations = OperationRequests(self)
+        self.recovery = Recovery(self)
+        self._invariants = CoordinatorInvariants(self)
         self.rebalancing = Rebalancing(program)
         #: What sinks of the user are to be given; bounded by what workers send before it is taken.
-        self.received: deque[Received] = deque()
+        self.received = ReceivedQueue(numbered=checkpoint is not None)
         self.logs = LogLines(program.settings.log_lines_max)
         #: Whether something has come that the user's code on the driver waits for.
         self.news = False
@@ -76,17 +98,18 @@ class CoordinatorBrain:
         self.busy: Callable[[], dict[str, float]] = dict
         self._program = program
         self.partitions = partitions
-        self._marks: dict[int, int] = {}
+        self.checkpoints = None if checkpoint is None else Checkpoints(self, checkpoint, resumed)
+        self._marks: dict[int, int] = {} if self.checkpoints is None else self.checkpoints.marks
         #: Per partition that has answered: the offset up to which it had something when it was asked.
         self.available: dict[int, int] = {}
         self._asked = 0
         self._tasks_done: set[tuple[int, int]] = set()
         self._tasks_all = {(stage.id, index) for stage in program.plan.stages for index in range(stage.tasks)}
         self._next_beat_ns = 0
-        self._switch_waits = False
         self._progress_ns = 0
-        self._started_ns = -1
-        self._draining_since_ns: int | None = None
+        #: When starting began, and draining.
+        self.started_ns = -1
+        self.draining_since_ns: int | None = None
 
     # -- what workers say ----------------------------------------------------------------------------------------
 
@@ -100,17 +123,15 @@ class CoordinatorBrain:
             return  # a worker that has been replaced
         if member.open or not isinstance(message, protocol.Stuck):  # an open() has only so long
             member.heard_ns = now_ns
+        if self.checkpoints is not None and not member.open and isinstance(message, _OF_AN_EXECUTION):
+            return  # of the one that was given up
         match message:
             case protocol.Deployed():
                 self.membership.deployed(slot, member)
             case protocol.PeerSeen():
                 self.membership.seen(slot, message)
-            case protocol.Report(snapshot=snapshot, marks=marks):
-                member.snapshot = snapshot
-                self.balancing.take(slot, snapshot)
-                self.measured.take(slot, snapshot)
-                self.key_loads.take(snapshot)
-                self.book.take(slot, snapshot)
+            case protocol.Report(report=report, marks=marks):
+                self._take_report(slot, member, report)
                 self._take_marks(marks)
             case protocol.Available(serial=serial, offsets=offsets):
                 if serial == self._asked:
@@ -119,22 +140,27 @@ class CoordinatorBrain:
                 self._take_marks(marks)
             case protocol.TaskDone(stage=stage, task=task):
                 self._tasks_done.add((stage, task))
-                if self._tasks_done == self._tasks_all:
-                    self._end()
+                if self.all_done and self.checkpoints is not None:
+                    self.checkpoints.all_done()
+                elif self.all_done:
+                    self.end()
+            case protocol.CutMarks() | protocol.CutPrepared() | protocol.PartWritten() | protocol.CutFailed():
+                if self.checkpoints is not None:
+                    self.checkpoints.on_message(slot, message)
             case (
-                protocol.Cleared() | protocol.Installed() | protocol.MoveFailed() | protocol.Relocated()
+                protocol.Cleared() | protocol.Installed() | protocol.OperationFailed() | protocol.Switched()
                 | protocol.Held()
             ):  # fmt: skip
-                self.moves.on_message(slot, message, now_ns)
+                self.operations.on_message(slot, message, now_ns)
             case protocol.Failure():
                 self._failed(_rebuilt(message))
-            case protocol.Stuck(rows=rows):
-                member.stuck = rows
+            case protocol.Stuck():
+                member.stuck = max(member.stuck, message, key=lambda each: each.sequence)
             case protocol.LogLine():
                 self.logs.add(message)
                 self.news = True
             case protocol.Collected():
-                self.received.append(Received(message.operator, message.values, connection, message.serial))
+                self.received.add(connection, message)
                 self.news = True
             case _:  # whoever adds a message must enter it here
                 self.fail(not_understood(slot, type(message).__name__))  # type: ignore[unreachable]
@@ -144,6 +170,19 @@ class CoordinatorBrain:
         if self.state == "ended" and self.error is None and isinstance(error, CloseError):
             self.error = error
         self.fail(error)
+
+    def _take_report(self, slot: int, member: Member, report: WorkerReport) -> None:
+        """Add up what it counts since the one before; what it says of now holds unless a newer one has come."""
+        standing = member.reports.admit(report.sequence)
+        if standing == "repeated":
+            return
+        self.balancing.add(slot, report)
+        self.key_loads.add(report)
+        self.book.add(slot, report)
+        if standing == "newest":
+            member.report = report
+            self.measured.take(slot, report)
+            self.book.take(slot, report)
 
     def _take_marks(self, marks: dict[int, int]) -> None:
         for partition, offset in marks.items():
@@ -172,11 +211,26 @@ class CoordinatorBrain:
         for slot, member in self.members.items():
             if member.connection == connection and member.alive:
                 member.alive = False
-                self.lost_state.on_lost(slot, member)
+                if self.checkpoints is None:
+                    self.lost_state.on_lost(slot, member)
                 member.deployed = member.open = False
                 member.lost_ns = now_ns
-                self.moves.on_lost(slot, now_ns)
+                if self.checkpoints is not None and self.started and self.state != "ended":
+                    self.recovery.begin(now_ns)
+                    return
+                self.operations.on_lost(slot, now_ns)
                 self.membership.lost(slot)
+
+    def begin_again(self, marks: dict[int, int], now_ns: int) -> None:
+        """Everyone is about to be deployed as of these marks: nothing is done, and the time to start counts anew."""
+        self._marks = marks
+        self._tasks_done.clear()
+        self.started_ns = now_ns
+
+    @property
+    def all_done(self) -> bool:
+        """Whether every task has come to its end."""
+        return self._tasks_done == self._tasks_all
 
     def is_done(self, stage: int, task: int) -> bool:
         """Whether a task has seen the end of its input and is closed."""
@@ -192,6 +246,10 @@ class CoordinatorBrain:
         """The node of each slot."""
         return {slot: member.peer.node_name for slot, member in self.members.items()}
 
+    def validate(self) -> None:
+        """Check what must always hold between two calls; raises ``InvariantError`` with what does not."""
+        self._invariants.check()
+
     @property
     def _program_deployed(self) -> bool:
         return bool(self.placement)
@@ -201,8 +259,8 @@ class CoordinatorBrain:
     def tick(self, now_ns: int) -> None:
         """Do what the clock asks for: leases, progress, time limits."""
         settings = self._program.settings
-        if self._started_ns < 0:
-            self._started_ns = now_ns
+        if self.started_ns < 0:
+            self.started_ns = now_ns
         if self.state == "ended":
             return
         if now_ns >= self._next_beat_ns:
@@ -216,28 +274,27 @@ class CoordinatorBrain:
             self.rebalancing.look(now_ns, self)
         if self.state == "running":
             self._balance(now_ns)
-            if self._switch_waits:
-                self._tell_switch()
-            self.moves.tick(now_ns)
-        self._check_limits(now_ns)
+            if self.checkpoints is None or self.checkpoints.idle:
+                self.operations.tick(now_ns)
+            if self.checkpoints is not None:
+                self.checkpoints.tick(now_ns)
+        self.recovery.go_on(now_ns)
+        check_limits(self, now_ns)
 
     def _steer(self, seconds: float) -> None:
         """Let the steps that are left to the coordinator be switched, while all workers run."""
         if self.draining or not all(member.open for member in self.members.values()):
             return
         if self.autopilot.consider(self.book.recent[-1], seconds) is not None:
-            self._tell_switch()
+            self.operations.switch_policies()
 
     def switch(self, steps: dict[str, str]) -> None:
         """Let a user choose policies, or give the choice back."""
         self.autopilot.hold(steps)
-        self._tell_switch()
+        self.operations.switch_policies()
 
-    def _tell_switch(self) -> None:
-        """Let all workers go by the present choice; while tasks move, afterwards: their queues must stay their own."""
-        self._switch_waits = self.moves.under_way
-        if self._switch_waits:
-            return
+    def tell_policies(self) -> None:
+        """Let all workers go by the present choice."""
         self.balancing.switch(self.autopilot.present.routing)
         for _, member in self._living(only_deployed=True):
             self.tell_choice(member)
@@ -263,52 +320,13 @@ class CoordinatorBrain:
         everyone = self.book.reported >= {slot for slot, member in self.members.items() if member.open}
         return passed_s >= (0.5 if everyone else 2.0) * self._program.settings.progress_s
 
-    def _check_limits(self, now_ns: int) -> None:
-        settings = self._program.settings
-        limit_ns = int(settings.register_timeout_s * _NS_PER_S)
-        if self.state in {"registering", "deploying"} and now_ns - self._started_ns > limit_ns:
-            self.fail(
-                errors.StartError(
-                    f"{self.membership.workers} workers were expected within {settings.register_timeout_s:.0f} s; "
-                    f"{len(self.members)} registered.",
-                    "Ask for fewer workers, give the application more cores, or raise register_timeout_s; "
-                    "executors must be able to reach the driver's address.",
-                )
-                if self.state == "registering"
-                else not_opened(self.members, settings.register_timeout_s)
-            )
-        for slot, member in self.members.items():
-            # Until it runs a worker has nothing to say: it waits for others, or for a user's open().
-            reports = member.open and self.state == "running"
-            patience_ns = 2 * settings.lease_s * _NS_PER_S if reports else limit_ns
-            if member.alive and now_ns - member.heard_ns > patience_ns:
-                self.on_gone(member.connection, now_ns)
-            if not member.alive and now_ns - member.lost_ns > limit_ns:
-                self.fail(
-                    errors.WorkerLostError(
-                        f"Worker {slot} (executor {member.register.executor} on {member.peer.host}) was lost and "
-                        f"did not come back within {settings.register_timeout_s:.0f} s.{told_of(member)}",
-                        "Look at the executor's log; spark.task.maxFailures may have been reached, and on local[n] "
-                        "there are no restarts.",
-                    )
-                )
-        since_ns = self._draining_since_ns
-        if since_ns is not None and now_ns - since_ns > settings.drain_timeout_s * _NS_PER_S:
-            self.fail(
-                errors.DrainTimeoutError(
-                    f"Open tuples did not come to an end within {settings.drain_timeout_s:.0f} s of stopping: "
-                    f"{still_open(self)}.{named(self.members)}",
-                    "Call stop(now=True) to leave them, or raise drain_timeout_s.",
-                )
-            )
-
     def drain(self, now_ns: int) -> None:
         """Read nothing more; the query ends when everything open is complete."""
-        if self._draining_since_ns is None and self.state != "ended":
-            self._draining_since_ns = now_ns
-            self.moves.cancel("the query is being stopped", now_ns)
+        if self.draining_since_ns is None and self.state != "ended":
+            self.draining_since_ns = now_ns
+            self.operations.stop("the query is being stopped", now_ns)
             if not self._program_deployed:
-                self._end()
+                self.end()
                 return
             self.tell_all(protocol.Drain())
 
@@ -320,13 +338,13 @@ class CoordinatorBrain:
     @property
     def draining(self) -> bool:
         """Whether the query is being stopped."""
-        return self._draining_since_ns is not None
+        return self.draining_since_ns is not None
 
     def fail(self, error: Exception) -> None:
         """End the query because of an error; the first one counts."""
         if self.state != "ended":
             self.error = error
-            self._end()
+            self.end()
 
     def fail_even_late(self, error: Exception) -> None:
         """End the query because of an error; where it has ended without one, it has failed all the same."""
@@ -340,9 +358,10 @@ class CoordinatorBrain:
 
     def stop_now(self) -> None:
         """End the query without waiting for anything."""
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the query: everything is done, or it has failed, or nothing is waited for."""
         if self.state != "ended":
             self.state = "ended"
             self.tell_all(protocol.Stop(), only_deployed=False)

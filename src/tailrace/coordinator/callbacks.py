@@ -13,10 +13,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import TailraceError
-from tailrace.worker.errors import user_stack
+from tailrace.program.errors import user_stack
 
 from .errors import CallbackError, CoordinatorError
-from .incoming import log_lines
+from .incoming import Rewound, log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -152,8 +152,12 @@ class Callbacks:
         for _ in range(waiting):
             if self._left.is_set():
                 return
+            if not self._brain.received:
+                break  # a recovery has taken some back
             item = self._brain.received.popleft()
-            if self.call(f"receive() of sink {item.operator!r}", self._receive, item):
+            if isinstance(item, Rewound):
+                self._rewind(item)
+            elif self.call(f"receive() of sink {item.operator!r}", self._receive, item):
                 self._taken[item.connection] = item.serial
             if time.monotonic() - told_s > _TAKEN_S:
                 self._tell_taken()
@@ -161,7 +165,12 @@ class Callbacks:
         self._tell_taken()
 
     def _receive(self, item: Received) -> None:
-        self._sinks[item.operator].receive(item.loaded())
+        if item.number >= 0:
+            self._sinks[item.operator].receive_from(item.task, item.number, item.loaded())
+
+    def _rewind(self, rewound: Rewound) -> None:
+        for name, sink in self._sinks.items():
+            self.call(f"rewind() of sink {name!r}", sink.rewind, rewound.of(name))
 
     def _tell_taken(self) -> None:
         if self._taken:

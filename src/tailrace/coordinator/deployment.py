@@ -8,16 +8,16 @@ from tailrace.batch import PARTITIONS_MAX
 from tailrace.config import TWO_CHOICES
 from tailrace.coordinator.migration.multi_query import beside
 from tailrace.errors import ConfigError, nearest
+from tailrace.program.program import Program
 from tailrace.receiving.shared import SharedQueueError, check_may_share
 from tailrace.routing.stamped import check_untracked
+from tailrace.sending.gate import GATE_TASKS_MAX
 from tailrace.topology.plan import make_plan
 from tailrace.topology.split import with_partial_keys
-from tailrace.worker.build import Program
-from tailrace.worker.uplink.shared_memory import ROWS_MAX
 
 from .errors import StartError
-from .graphs import nodes_of, placement_of, task_graph
-from .placing import placed_by
+from .steering.graphs import nodes_of, placement_of, task_graph
+from .steering.placement_policy import placed_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
     from tailrace.topology.plan import Plan
 
 
-def plan_of(topology: Topology, policy: Policy) -> Plan:
+def plan_of(topology: Topology, policy: Policy, *, durable: bool = False) -> Plan:
     """Make the plan of a query; where a key may go to two tasks, counts and reduces become parts and a merge."""
     if policy.routing == "stamped":
         check_untracked(tracked=policy.tracked)
     drawn = with_partial_keys(topology) if policy.routing in TWO_CHOICES else topology
-    return make_plan(drawn, chaining=policy.chaining == "on")
+    return make_plan(drawn, chaining=policy.chaining == "on", durable=durable)
 
 
-def program_of(topology: Topology, policy: Policy, settings: Settings) -> Program:
+def program_of(topology: Topology, policy: Policy, settings: Settings, *, durable: bool = False) -> Program:
     """Make what every worker runs; steps that are left to the coordinator begin at their baselines."""
-    return Program(plan_of(topology, policy), policy.at_first, settings, policy.switched)
+    plan = plan_of(topology, policy, durable=durable)
+    return Program(plan, policy.at_first, settings, policy.switched, durable)
 
 
 def place_tasks(
@@ -74,7 +75,7 @@ def check_sharing(plan: Plan, policy: Policy) -> None:
 
 
 def check_sending(program: Program) -> None:
-    """Refuse a gate that has nothing to hand out, or more senders than its board has room for."""
+    """Refuse a gate that has nothing to hand out, or more senders than its table has room for."""
     policy, settings = program.policy, program.settings
     if policy.sending != "fifo" and not settings.link_bytes_per_s:
         raise ConfigError(
@@ -82,23 +83,28 @@ def check_sending(program: Program) -> None:
             "Set link_bytes_per_s to what a node may send per second, or leave sending at 'fifo'.",
         )
     tasks = sum(stage.tasks for stage in program.plan.stages)
-    if settings.link_bytes_per_s and tasks > ROWS_MAX:
+    if settings.link_bytes_per_s and tasks > GATE_TASKS_MAX:
         raise ConfigError(
-            f"Behind a limited uplink a topology may have {ROWS_MAX} tasks; found {tasks}.",
+            f"Behind a limited uplink a topology may have {GATE_TASKS_MAX} tasks; found {tasks}.",
             "Use fewer tasks, or leave link_bytes_per_s at 0.",
         )
 
 
-def deal_partitions(plan: Plan) -> list[list[Any]]:
+def deal_partitions(plan: Plan, *, durable: bool = False) -> list[list[Any]]:
     """Number all source partitions and deal each source's to its tasks: number, stage, task, name.
 
-    Numbers begin at 1; 0 is for tuples that hang on no root.
+    Numbers begin at 1; 0 is for tuples that hang on no root. Where the query is ``durable``, behind the sources' each
+    task that may emit something by itself has a partition of its own.
     """
     dealt: list[list[Any]] = []
     for stage in plan.stages:
         if stage.is_source:
             for at, name in enumerate(stage.head.fn.partitions()):
                 dealt.append([len(dealt) + 1, stage.id, at % stage.tasks, name])
+    for stage in plan.stages:
+        if durable and stage.guarded and plan.outputs[stage.id]:
+            for task in range(stage.tasks):
+                dealt.append([len(dealt) + 1, stage.id, task, f"task {task}"])
     if len(dealt) >= PARTITIONS_MAX:
         raise StartError(
             f"The sources of a topology may have {PARTITIONS_MAX - 1} partitions together; found {len(dealt)}.",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tailrace.coordinator.migration.multi_query import REGISTRY
 
 from .errors import CallbackError, StopTimeoutError
-from .still_open import still_open
+from .reporting.open_work import still_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,20 +15,35 @@ from tailrace.transport import codec
 from .errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from tailrace.protocol import LogLine
+    from tailrace.protocol import Collected, LogLine
 
 _log = logging.getLogger("tailrace")
 
 
+class Rewound(NamedTuple):
+    """All tasks have gone back: per operator and task the number of its next message, where it had sent any."""
+
+    numbers: dict[tuple[str, int], int]
+
+    def of(self, operator: str) -> dict[int, int]:
+        """The numbers of one operator's tasks."""
+        return {task: number for (name, task), number in self.numbers.items() if name == operator}
+
+
 class Received(NamedTuple):
-    """Values that a task of a sink sent, still pickled; ``serial`` counts what its worker's connection has sent."""
+    """Values that a task of a sink sent, still pickled; ``serial`` counts what its worker's connection has sent.
+
+    ``number`` counts what the task has sent since the query began; -1 where the driver has it already.
+    """
 
     operator: str
     values: bytes
     connection: int
     serial: int
+    task: int = 0
+    number: int = 0
 
     def loaded(self) -> Any:
         """Decode the values; this runs what their classes bring along."""
@@ -40,6 +55,49 @@ class Received(NamedTuple):
                 f"{type(error).__name__}: {error}.",
                 "Make the modules that define their classes importable on the driver.",
             ) from error
+
+
+class ReceivedQueue:
+    """What waits for the sinks on the driver, oldest first; added to and taken from by different threads."""
+
+    def __init__(self, *, numbered: bool) -> None:
+        #: Whether tasks may send again what has come, after a recovery.
+        self._numbered = numbered
+        self._waiting: deque[Received | Rewound] = deque()
+        #: Per operator and task the number of its next message.
+        self._next: dict[tuple[str, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Received | Rewound]:
+        return iter(self._waiting)
+
+    def popleft(self) -> Received | Rewound:
+        """Take the oldest."""
+        return self._waiting.popleft()
+
+    def add(self, connection: int, message: Collected) -> None:
+        """Let values wait; those that came before are only told to be taken."""
+        task, number = (message.operator, message.task), message.number
+        if self._numbered and number < self._next.get(task, 0):
+            number = -1
+        else:
+            self._next[task] = number + 1
+        self._waiting.append(
+            Received(message.operator, message.values, connection, message.serial, message.task, number)
+        )
+
+    def rewind(self, numbers: dict[tuple[str, int], int]) -> None:
+        """All tasks went back: drop what comes again, and have the sinks told."""
+        kept = [
+            each
+            for each in self._waiting
+            if isinstance(each, Rewound) or each.number < numbers.get((each.operator, each.task), 0)
+        ]
+        self._waiting.clear()
+        self._waiting.extend([*kept, Rewound(numbers)])
+        self._next = {task: min(number, numbers.get(task, 0)) for task, number in self._next.items()}
 
 
 class LogLines:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from tailrace.coordinator.query import Query
-    from tailrace.worker.main import Boot
+    from tailrace.program.boot import Boot
 
 
 class Host(Protocol):

@@ -19,10 +19,10 @@ import msgspec
 
 from tailrace import protocol
 from tailrace.errors import TailraceError
+from tailrace.program.errors import user_stack
 from tailrace.transport.handshake import CONTROL, HandshakeError, ServerHandshake
 from tailrace.transport.stream import UNPROVED_MAX, ClosedError, StreamConnection
 from tailrace.transport.wire import WireError
-from tailrace.worker.errors import user_stack
 
 from .brain import not_understood
 from .errors import CoordinatorError
@@ -40,8 +40,8 @@ _log = logging.getLogger("tailrace")
 _TICK_S = 0.05
 #: How long workers that were told to stop may take to hang up.
 _FAREWELL_S = 2.0
-#: What the selector calls the bell; connections are numbered from 1.
-_BELL = 0
+#: What the selector calls a wakeup; connections are numbered from 1.
+_WAKEUP = 0
 
 
 class CoordinatorLoop:
@@ -56,10 +56,10 @@ class CoordinatorLoop:
         self._server = socket.create_server((host, 0))
         self._server.setblocking(False)
         self._selector.register(self._server, selectors.EVENT_READ, None)
-        self._bell, self._rung = socket.socketpair()
-        self._bell.setblocking(False)
-        self._rung.setblocking(False)
-        self._selector.register(self._rung, selectors.EVENT_READ, _BELL)
+        self._wakeup, self._woken = socket.socketpair()
+        self._wakeup.setblocking(False)
+        self._woken.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ, _WAKEUP)
         self._connections: dict[int, StreamConnection] = {}
         self._slots: dict[int, int] = {}
         self._lines: dict[int, deque[bytes]] = {}
@@ -96,7 +96,7 @@ class CoordinatorLoop:
             change(self._brain, self._clock.now_ns())
         if threading.current_thread() is not self._thread:  # its own round is not over yet
             with contextlib.suppress(OSError):  # rung often enough, or the loop has ended
-                self._bell.send(b"\0")
+                self._wakeup.send(b"\0")
 
     def look(self, read: Callable[[CoordinatorBrain], T]) -> T:
         """Read several things of the brain at one moment, from another thread; nothing is done for it."""
@@ -127,8 +127,8 @@ class CoordinatorLoop:
                 with self._lock:
                     if key.data is None:
                         self._accept()
-                    elif key.data == _BELL:
-                        self._rung.recv(4096)
+                    elif key.data == _WAKEUP:
+                        self._woken.recv(4096)
                     elif key.data in self._connections:  # else an older stranger, closed for a newer one
                         self._attend(key.data, events)
             with self._lock:
@@ -151,8 +151,8 @@ class CoordinatorLoop:
             for number in list(self._connections):
                 self._drop(number)
             self._selector.close()
-            self._bell.close()
-            self._rung.close()
+            self._wakeup.close()
+            self._woken.close()
             self._server.close()
             try:
                 self._brain.close_book(self._clock.now_ns())

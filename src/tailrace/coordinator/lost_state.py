@@ -48,8 +48,9 @@ class LostState:
             self._brain.fail(
                 StateLostError(
                     text,
-                    "Start the query again from the beginning of its input. Settings(lost_state='accept') goes on with "
-                    "empty state instead, warns and counts; a class without state says so with stateful = False.",
+                    "Start the query again with tr.start(..., checkpoint=PATH): then state survives. "
+                    "Settings(lost_state='accept') goes on with empty state instead, warns and counts; a class without "
+                    "state says so with stateful = False.",
                 )
             )
             return
@@ -62,6 +63,6 @@ class LostState:
         found: Counter[str] = Counter()
         for stage, slots in zip(self._brain.program.plan.stages, self._brain.placement, strict=True):
             names = [spec.name for spec in stage.operators if holds_state(spec)]
-            lost = [task for task, home in enumerate(slots) if home == slot and not self._brain.is_done(stage.id, task)]
+            lost = [task for task, at in enumerate(slots) if at == slot and not self._brain.is_done(stage.id, task)]
             found.update({name: len(lost) for name in names if lost})
         return found

@@ -7,22 +7,27 @@ registers for it next: all others first refuse the old one, then the new one is 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tailrace import protocol
 from tailrace.coordinator import errors
 from tailrace.coordinator.deployment import place_tasks
-from tailrace.receiving.homes import queue_homes
+from tailrace.coordinator.reporting.report_sequence import ReportSequence
+from tailrace.receiving.queue_owners import queue_owners
+from tailrace.reports import WorkerReport
+from tailrace.routing.near import places_of
 from tailrace.transport import codec
 from tailrace.version import __version__
-from tailrace.worker.exchange.nearness import homes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tailrace.coordinator.brain import CoordinatorBrain
+
+_NO_REPORT = WorkerReport(0)
+_NOT_STUCK = protocol.Stuck(0, ())
 
 
 @dataclass
@@ -41,11 +46,15 @@ class Member:
     lost_ns: int = 0
     #: Whether it was added while the query ran: it had no predecessor, so nothing was lost.
     joins: bool = False
+    #: Whether it does not take part yet: it joins when no other operation is under way.
+    waits: bool = False
     #: Slots whose workers have yet to say that they refuse this member's predecessor; None when that is settled.
     awaited: set[int] | None = None
-    snapshot: dict[str, Any] = field(default_factory=dict)
+    reports: ReportSequence = field(default_factory=ReportSequence)
+    #: Its newest report.
+    report: WorkerReport = _NO_REPORT
     #: User code of this worker that has not come back, by its own last word.
-    stuck: list[dict[str, Any]] = field(default_factory=list)
+    stuck: protocol.Stuck = _NOT_STUCK
 
 
 class Membership:
@@ -59,7 +68,7 @@ class Membership:
         #: The slots that workers may register for.
         self._slots = set(range(workers))
         self._slots_used = workers
-        self._homes: list[list[tuple[int, int]]] = []
+        self._origins: list[list[tuple[int, int]]] = []
 
     def register(self, connection: int, message: protocol.Register, now_ns: int) -> None:
         """Give a worker the slot it asks for, or say why not."""
@@ -90,9 +99,23 @@ class Membership:
         if self._brain.state == "registering":
             if len(self._brain.members) == self.workers and all(each.alive for each in self._brain.members.values()):
                 self._deploy_all()
+        elif self._brain.state == "recovering":
+            self._brain.restarts += 1
+            self._brain.book.forget(message.slot, self._brain.placement)
+            self._brain.measured.forget(message.slot)
         elif self._brain.placement:
-            member.joins = old is None
-            self._readopt(message.slot, member)
+            if old is None or old.waits:
+                member.joins = member.waits = True
+                self._brain.operations.join()
+            else:
+                self._readopt(message.slot, member)
+
+    def admit(self) -> None:
+        """Let those take part that have registered for new slots."""
+        for slot, member in self._brain.members.items():
+            if member.waits:
+                member.waits = False
+                self._readopt(slot, member)
 
     def _refuse(self, connection: int, reason: str) -> None:
         self._brain.out.append((connection, protocol.Refused(reason)))
@@ -103,21 +126,28 @@ class Membership:
         brain.state = "deploying"
         brain.placement = place_tasks(program, hosts, busy=brain.busy())
         if program.policy.locality != "off":
-            self._homes = homes_of(brain.placement, hosts)
-        brain.queues = queue_homes(program.plan, program.policy, program.settings, brain.placement, hosts)
+            self._origins = places_of(brain.placement, hosts)
+        brain.queues = queue_owners(program.plan, program.policy, program.settings, brain.placement, hosts)
         for member in brain.members.values():
+            self._deploy(member)
+
+    def deploy_again(self) -> None:
+        """Deploy everyone as of the last durable epoch; each task where it was."""
+        self._brain.state = "deploying"
+        for member in self._brain.members.values():
             self._deploy(member)
 
     def _deploy(self, member: Member) -> None:
         member.deployed = True
-        self._brain.tell(member, self._deploy_message())
+        self._brain.tell(member, self._deploy_message(member.peer.slot))
         if self._brain.state == "running":
             for other in self._brain.members.values():
                 if other is not member and other.alive and not other.open:
                     # So that nothing is sent to it before its Resume.
                     self._brain.tell(member, protocol.PeerUp(other.peer))
 
-    def _deploy_message(self) -> protocol.Deploy:
+    def _deploy_message(self, slot: int) -> protocol.Deploy:
+        checkpoints = self._brain.checkpoints
         return protocol.Deploy(
             query=self._query_id,
             program=codec.dumps_by_value(self._brain.program),
@@ -125,16 +155,18 @@ class Membership:
             peers=[member.peer for member in self._brain.members.values()],
             partitions=[[*row, self._brain.marks.get(row[0], 0)] for row in self._brain.partitions],
             marks=self._brain.marks,
-            homes=self._homes,
+            origins=self._origins,
             queues=self._brain.queues,
             tables=self._brain.tables,
+            durability=None if checkpoints is None else checkpoints.order_for(slot),
         )
 
     def deployed(self, slot: int, member: Member) -> None:
         """A worker has opened its tasks: the query begins with the last of them, or goes on with this one."""
         member.open = True
+        self._brain.operations.on_open(slot)
         if self._brain.state == "deploying":
-            if member.attempt > 1:
+            if member.attempt > 1 and self._brain.checkpoints is None:
                 self._brain.tell_all(protocol.Resume(slot), besides=slot)
             if all(each.open for each in self._brain.members.values()):
                 self._brain.state = "running"
@@ -152,7 +184,7 @@ class Membership:
     def _readopt(self, slot: int, member: Member) -> None:
         """Give a lost worker's slot to its successor, after every other worker has refused the predecessor."""
         self._brain.restarts += not member.joins
-        self._brain.book.forget(slot)
+        self._brain.book.forget(slot, self._brain.placement)
         self._brain.measured.forget(slot)
         member.awaited = {other for other, each in self._brain.members.items() if other != slot and each.deployed}
         self._brain.tell_all(protocol.PeerUp(member.peer), besides=slot)
@@ -179,7 +211,7 @@ class Membership:
             if slot in self._brain.members:
                 self._brain.tell_all(protocol.Leave(slot), only_deployed=False)
                 del self._brain.members[slot]
-                self._brain.book.forget(slot)
+                self._brain.book.forget(slot, self._brain.placement)
                 self._brain.measured.forget(slot)
 
     def seen(self, slot: int, message: protocol.PeerSeen) -> None:

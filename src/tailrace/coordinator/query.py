@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.clock import SystemClock
 from tailrace.coordinator.interfaces import Host, QueryListener
-from tailrace.coordinator.migration.move_api import MoveApi
 from tailrace.coordinator.migration.multi_query import REGISTRY, busy_by_host
+from tailrace.coordinator.operations.move_api import MoveApi
 from tailrace.metrics.page import MetricsPage
 from tailrace.metrics.prometheus import render
+from tailrace.program.boot import Boot
 from tailrace.transport.handshake import SECRET_BYTES
-from tailrace.worker.main import Boot
 
 from .availability import AllAvailable
 from .brain import CoordinatorBrain
@@ -25,15 +25,18 @@ from .callbacks import Callbacks
 from .deployment import deal_partitions, program_of
 from .ending import Ending
 from .errors import QueryError, StartError
-from .events import listener_of
-from .explain import Explained, explain
 from .loop import CoordinatorLoop
-from .progress import percentiles
-from .stuck import waited_for
+from .publisher import Publisher
+from .reporting.events import listener_of
+from .reporting.explain import Explained, explain
+from .reporting.progress import percentiles
+from .reporting.stuck import waited_for
+from .resumption import open_log, resume
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tailrace.checkpoint.settings import Checkpoint
     from tailrace.config import Policy, Settings
     from tailrace.coordinator.interfaces import Companion
     from tailrace.protocol import FromCoordinator
@@ -46,22 +49,29 @@ _ABANDON_S = 30.0
 class Query:
     """A started topology."""
 
-    def __init__(self, topology: Topology, host: Host, policy: Policy, settings: Settings) -> None:
+    def __init__(
+        self, topology: Topology, host: Host, policy: Policy, settings: Settings, checkpoint: Checkpoint | None = None
+    ) -> None:
         self.id = str(uuid.uuid4())
         #: A query is started once, so this is as good as its id; for those who read PySpark's name.
         self.runId = str(uuid.uuid4())
         self.name = topology.name
         self._host = host
-        self._program = program_of(topology, policy, settings)
+        durable = checkpoint is not None
+        self._program = program_of(topology, policy, settings, durable=durable)
+        partitions = deal_partitions(self._program.plan, durable=durable)
+        log = None if checkpoint is None else open_log(checkpoint)
+        resumed = None if log is None else resume(log, self._program, partitions)
         self._brain = CoordinatorBrain(
-            self.id, self._program, host.workers, deal_partitions(self._program.plan), platform.python_version()
+            self.id, self._program, host.workers, partitions, platform.python_version(), checkpoint, resumed
         )
         self._brain.busy = lambda: busy_by_host(REGISTRY.running(host.session, besides=self.id))
         secret = secrets.token_bytes(SECRET_BYTES)
         self._loop = CoordinatorLoop(
             self._brain, SystemClock(), host.bind_host, secret, settings.frame_bytes_max
         )  # fmt: skip
-        self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings, self.name)
+        self._publisher = None if log is None or checkpoint is None else Publisher(self._loop, log, checkpoint.keep)
+        self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings, self.name, checkpoint)
         self._move_api = MoveApi(self._loop, self._brain, self._program, host, self._boot)
         self._sinks = {name: spec.fn for name, spec in topology.operators.items() if spec.kind == "sink"}
         self._callbacks = Callbacks(self, self._loop, self._brain, self._sinks)
@@ -80,6 +90,9 @@ class Query:
                 sink.begin()
             self._loop.on_tick = self._on_tick
             self._callbacks.start()
+            if self._publisher is not None:
+                self._publisher.start()
+                self.on_end(self._publisher.close)
             self._loop.start()
             REGISTRY.enter(self._host.session, self.id, self._move_api)
             self._host.launch(self._boot)

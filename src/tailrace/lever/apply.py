@@ -15,8 +15,8 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from .errors import NotConfiguredError
 from .observe import TaskEnd
-from .planner import BatchStatus, ExecutorStatus, Planner, Request, StateRequest
-from .plans import DEFAULT_PLAN, Plan, plan_of
+from .planner import BatchStatus, ExecutorStatus, Planner, SourceRequest, StateRequest
+from .plans import DEFAULT_PLAN, BatchPlan, plan_of
 from .session import check
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Lever:
         self,
         spark: SparkSession,
         planner: Planner,
-        decide: Callable[[Request], Any],
+        decide: Callable[[SourceRequest], Any],
         settle: Callable[[StateRequest], Any],
     ) -> None:
         self.planner = planner
@@ -79,14 +79,14 @@ class Lever:
 class _Callback:
     """The planner as a java.util.function.Function from JSON to JSON."""
 
-    def __init__(self, decide: Callable[[Request], Any], settle: Callable[[StateRequest], Any]) -> None:
+    def __init__(self, decide: Callable[[SourceRequest], Any], settle: Callable[[StateRequest], Any]) -> None:
         self._decide = decide
         self._settle = settle
 
     def apply(self, text: str) -> str:
         """Answer one request; what is raised becomes the reason that the shim reports."""
         try:
-            request = msgspec.json.decode(text, type=Request | StateRequest)
+            request = msgspec.json.decode(text, type=SourceRequest | StateRequest)
             if isinstance(request, StateRequest):
                 return msgspec.json.encode(self._settle(request)).decode()
             pieces = self._decide(request)
@@ -107,7 +107,7 @@ _current: list[Lever] = []
 def enable(
     spark: SparkSession,
     *,
-    plan: str | Plan = DEFAULT_PLAN,
+    plan: str | BatchPlan = DEFAULT_PLAN,
     state: bool = True,
     plan_timeout_ms: int = PLAN_TIMEOUT_MS,
 ) -> Lever:

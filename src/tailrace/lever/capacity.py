@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from .observe import BatchRun
-    from .plans.base import Node
+    from .plans.base import ExecutorNode
 
 WINDUP_MAX = 2.0
 """An estimate is at most this factor from the measured throughput."""
@@ -35,7 +35,7 @@ def learn_capacity(capacity: Mapping[str, float], run: BatchRun) -> dict[str, fl
     return learned
 
 
-def capacity_of(nodes: Iterable[Node], known: Mapping[str, float]) -> dict[str, float]:
+def capacity_of(nodes: Iterable[ExecutorNode], known: Mapping[str, float]) -> dict[str, float]:
     """Fill in executors nothing is known about: the median per core of the known ones times their cores."""
     nodes = list(nodes)
     per_core = [known[node.executor] / node.cores for node in nodes if known.get(node.executor, 0.0) > 0]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .homes import StateBook, speeds_of
 from .observe import TaskEnd, observe
-from .plans import Memory, Node, Plan
+from .plans import BatchPlan, ExecutorNode, Memory
 from .split import Piece, Unit, cut, pin
+from .state_locations import StateBook, speeds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ QUERIES_MAX = 256
 HISTORY_MAX = 512
 
 
-class Request(msgspec.Struct, frozen=True, tag_field="kind", tag="source"):
+class SourceRequest(msgspec.Struct, frozen=True, tag_field="kind", tag="source"):
     """What the shim asks before a source of a batch is read."""
 
     query: str
@@ -86,7 +86,7 @@ class _Book:
     memory: Memory = field(default_factory=Memory)
     planned: dict[int, dict[str, float]] = field(default_factory=dict)
     learned_to: int = -1
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[ExecutorNode] = field(default_factory=list)
     states: dict[int, StateBook] = field(default_factory=dict)
     batches: deque[BatchStatus] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
 
@@ -94,13 +94,13 @@ class _Book:
 class Planner:
     """Learns from task ends and decides pieces, for all queries of a session."""
 
-    def __init__(self, plan: Plan, *, state: bool = True) -> None:
+    def __init__(self, plan: BatchPlan, *, state: bool = True) -> None:
         self.plan = plan
         self._state = state
         self._books: OrderedDict[str, _Book] = OrderedDict()
         self._lock = Lock()
 
-    def decide(self, request: Request) -> list[Piece]:
+    def decide(self, request: SourceRequest) -> list[Piece]:
         """Learn what ended since the last request, then split this batch's input."""
         with self._lock:
             book = self._book(request.query)
@@ -171,7 +171,9 @@ class Planner:
                 own = (task for task in ended if task.operator == operator)
                 book.states.setdefault(operator, StateBook()).learn(own, speeds)
 
-    def _record(self, book: _Book, request: Request, pieces: list[Piece], classes: Mapping[str, NodeClass]) -> None:
+    def _record(
+        self, book: _Book, request: SourceRequest, pieces: list[Piece], classes: Mapping[str, NodeClass]
+    ) -> None:
         planned = book.planned.setdefault(request.batch, {})
         for piece in pieces:
             size = sum(end - start for _, start, end in piece.ranges)
@@ -195,8 +197,8 @@ class Planner:
         book.batches.append(BatchStatus(request.batch, request.fixed, rows))
 
 
-def _nodes(executors: list[tuple[str, int]]) -> list[Node]:
-    return [Node(executor, max(1, cores)) for executor, cores in executors]
+def _nodes(executors: list[tuple[str, int]]) -> list[ExecutorNode]:
+    return [ExecutorNode(executor, max(1, cores)) for executor, cores in executors]
 
 
 def _note_states(book: _Book, batch: int, placed: list[str]) -> None:

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .observe import BatchRun, NodeRun
-from .plans.base import Memory, Node
+from .plans.base import ExecutorNode, Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
-    from .plans.base import Plan
+    from .plans.base import BatchPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SimulatedBatch:
     """One simulated batch: its input and the speed of each executor in units per millisecond."""
 
     total: float
@@ -28,7 +28,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlanOutcome:
     """What a plan made of a batch."""
 
     loads: Mapping[str, float]
@@ -38,18 +38,18 @@ class Outcome:
 
 
 def simulate(
-    plan: Plan,
-    batches: Sequence[Batch],
+    plan: BatchPlan,
+    batches: Sequence[SimulatedBatch],
     *,
     overhead_ms: float = 0.0,
     noise: float = 0.0,
     random: Random | None = None,
-) -> list[Outcome]:
+) -> list[PlanOutcome]:
     """Run batches one after the other through a plan; ``noise`` is the relative deviation of finish times."""
     memory = Memory()
     outcomes = []
     for index, batch in enumerate(batches):
-        nodes = [Node(executor) for executor in batch.speeds]
+        nodes = [ExecutorNode(executor) for executor in batch.speeds]
         memory = memory.without_all_but(batch.speeds)
         loads = plan.assign(memory, nodes, batch.total).loads
         factor: Callable[[], float] = (lambda: max(0.2, random.gauss(1.0, noise))) if random else (lambda: 1.0)
@@ -62,12 +62,12 @@ def simulate(
             ),
         )
         ideal_ms = overhead_ms + batch.total / sum(batch.speeds.values())
-        outcomes.append(Outcome(dict(loads), run.makespan_ms, ideal_ms))
+        outcomes.append(PlanOutcome(dict(loads), run.makespan_ms, ideal_ms))
         memory = plan.learn(memory, run)
     return outcomes
 
 
-def batches_to_settle(outcomes: Sequence[Outcome], *, within: float = 1.25) -> int:
+def batches_to_settle(outcomes: Sequence[PlanOutcome], *, within: float = 1.25) -> int:
     """How many batches pass until every later one is within a factor of the ideal; their number if none settles."""
     late = [index for index, outcome in enumerate(outcomes) if outcome.makespan_ms > within * outcome.ideal_ms]
     return late[-1] + 1 if late else 0

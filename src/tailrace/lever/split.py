@@ -14,7 +14,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from .plans.base import Node
+    from .plans.base import ExecutorNode
 
 SMALLEST = 1e-12
 """Loads that sum to less than this are nothing, and nothing is split evenly."""
@@ -48,7 +48,9 @@ def whole_numbers(loads: Sequence[float], total: int) -> list[int]:
     return rounded
 
 
-def cut(units: Sequence[Unit], loads: Mapping[str, float], nodes: Sequence[Node], tasks_min: int = 0) -> list[Piece]:
+def cut(
+    units: Sequence[Unit], loads: Mapping[str, float], nodes: Sequence[ExecutorNode], tasks_min: int = 0
+) -> list[Piece]:
     """One piece per core: opaque units go whole to where they fit best, then the cuttable line fills the rest.
 
     Where ``tasks_min`` asks for more tasks than there are cores, each core gets as many pieces as that takes.

@@ -30,6 +30,8 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    #: Who finds no room here tries again after a second, a scraper among a crowd included.
+    request_queue_size = 4 * CONNECTIONS_MAX
 
     def __init__(self, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
         self._open: OrderedDict[int, socket.socket] = OrderedDict()

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from .accounting import account
 from .errors import UnknownPolicyError
-from .indexed import cut_of, indexed, load_limits
-from .kway import Room, mend, polish
 from .metis import Metis, metis_installed
 from .model import check_nodes
-from .round_robin import RoundRobin
-from .settle import keep_workers, settle
+from .partitioning.indexed import cut_of, indexed, load_limits
+from .partitioning.kway import Room, mend, polish
+from .partitioning.settle import keep_workers, settle
+from .round_robin import RoundRobinPlacement
 from .snapshot import measured, with_measured_speed
 from .stromax import StroMax
 from .turbostream import IMBALANCE_MAX, TurboStream, is_large
@@ -25,8 +25,8 @@ from .turbostream import IMBALANCE_MAX, TurboStream, is_large
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .indexed import IndexedGraph
     from .model import Assignment, Node, TaskGraph
+    from .partitioning.indexed import IndexedGraph
     from .policy import PlacementPolicy
     from .snapshot import Snapshot
 
@@ -51,7 +51,7 @@ class Auto:
             "turbostream": lambda: TurboStream(imbalance_max=imbalance_max, traffic=traffic, seed=seed),
             "metis": lambda: Metis(imbalance_max=imbalance_max, traffic=traffic, seed=seed),
             "stromax": lambda: StroMax(theta=imbalance_max, neighbour_weight="traffic", traffic=traffic),
-            "round_robin": RoundRobin,
+            "round_robin": RoundRobinPlacement,
         }
         known = [name for name in make if name != "metis" or metis_installed()]
         if set(candidates) - set(make) or not set(candidates) & set(known):

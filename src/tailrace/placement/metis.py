@@ -10,18 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .errors import PartitionerMissingError
-from .indexed import indexed
-from .kway import mend
 from .model import check_nodes
-from .settle import settle
+from .partitioning.indexed import indexed
+from .partitioning.kway import mend
+from .partitioning.settle import settle
 from .snapshot import measured, with_measured_speed
 from .turbostream import IMBALANCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .indexed import IndexedGraph
     from .model import Assignment, Node, TaskGraph
+    from .partitioning.indexed import IndexedGraph
     from .snapshot import Snapshot
 
 # METIS may be built with 32-bit integers and adds weights up.

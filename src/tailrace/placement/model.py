@@ -38,7 +38,7 @@ class TaskEdge(NamedTuple):
     bytes_per_s: float = 1.0
 
 
-class Stream(NamedTuple):
+class OperatorEdge(NamedTuple):
     """One operator's subscription to another: all task edges between the two follow from its grouping."""
 
     src: str
@@ -56,7 +56,7 @@ class TaskGraph:
     name: str
     vertices: tuple[TaskVertex, ...]
     edges: tuple[TaskEdge, ...] = ()
-    streams: tuple[Stream, ...] = ()
+    streams: tuple[OperatorEdge, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.position) != len(self.vertices):
@@ -100,7 +100,7 @@ class TaskGraph:
             self.name,
             tuple(TaskVertex(prefix + v.id, prefix + v.operator, v.index, v.cpu) for v in self.vertices),
             tuple(TaskEdge(prefix + e.src, prefix + e.dst, e.tuples_per_s, e.bytes_per_s) for e in self.edges),
-            tuple(Stream(prefix + s.src, prefix + s.dst, s.grouping) for s in self.streams),
+            tuple(OperatorEdge(prefix + s.src, prefix + s.dst, s.grouping) for s in self.streams),
         )
 
 

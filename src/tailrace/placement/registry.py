@@ -13,7 +13,7 @@ from .auto import Auto
 from .by_operator import ByOperator
 from .errors import UnknownPolicyError
 from .metis import Metis
-from .round_robin import RoundRobin
+from .round_robin import RoundRobinPlacement
 from .stromax import StroMax
 from .turbostream import TurboStream
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .policy import PlacementPolicy
 
 POLICIES: dict[str, Callable[..., PlacementPolicy]] = {
-    "round_robin": RoundRobin,
+    "round_robin": RoundRobinPlacement,
     "stromax": StroMax,
     "turbostream": TurboStream,
     "metis": Metis,

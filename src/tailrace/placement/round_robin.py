@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
 
-class RoundRobin:
+class RoundRobinPlacement:
     """First worker of every node, then the second of every node, and so on, around again until all tasks are dealt."""
 
     def place(self, graph: TaskGraph, nodes: Sequence[Node], snapshot: Snapshot | None = None) -> Assignment:

@@ -31,8 +31,8 @@ def spread(
     for task, worker in place.items():
         if worker in used:
             used[worker] += loads[task] / speed[worker]
-    homeless = [task for task, worker in place.items() if worker not in used]
-    for task in sorted(homeless, key=lambda each: -loads[each]):
+    unplaced = [task for task, worker in place.items() if worker not in used]
+    for task in sorted(unplaced, key=lambda each: -loads[each]):
         found[task] = best = min(workers, key=lambda worker: used[worker] + loads[task] / speed[worker])
         used[best] += loads[task] / speed[best]
     for _ in range(len(place)):

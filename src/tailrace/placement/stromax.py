@@ -15,17 +15,17 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from .errors import CyclicGraphError, UnknownPolicyError
-from .indexed import indexed, load_limits
 from .model import check_nodes
-from .reassign import THETA, reassign
-from .settle import keep_workers, settle
+from .partitioning.indexed import indexed, load_limits
+from .partitioning.reassign import THETA, reassign
+from .partitioning.settle import keep_workers, settle
 from .snapshot import Snapshot, measured, with_measured_speed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .indexed import IndexedGraph
     from .model import Assignment, Node, TaskGraph
+    from .partitioning.indexed import IndexedGraph
 
 NEIGHBOUR_WEIGHTS = ("cpu", "traffic")
 REBALANCES = ("global", "reassign")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tailrace.errors import nearest
 
 from .errors import CyclicGraphError, TopologyFileError
-from .model import Stream, TaskEdge, TaskGraph, TaskVertex
+from .model import OperatorEdge, TaskEdge, TaskGraph, TaskVertex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ TUPLE_BYTES_DEFAULT = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operator:
+class OperatorProfile:
     """What is known of an operator before it runs. ``rate_tps`` counts only for operators that nobody feeds."""
 
     id: str
@@ -47,7 +47,7 @@ def task_id(operator: str, index: int) -> str:
     return f"{operator}[{index}]"
 
 
-def expand(name: str, operators: Sequence[Operator], streams: Iterable[Stream]) -> TaskGraph:
+def expand(name: str, operators: Sequence[OperatorProfile], streams: Iterable[OperatorEdge]) -> TaskGraph:
     """Build the task graph: every task's load is its input rate x cost, every edge carries its share of the output."""
     streams = tuple(stream._replace(grouping=grouping_kind(stream.grouping)) for stream in streams)
     by_id = _check(name, operators, streams)
@@ -92,7 +92,9 @@ def grouping_kind(text: str) -> str:
     return kind
 
 
-def _check(name: str, operators: Sequence[Operator], streams: Sequence[Stream]) -> dict[str, Operator]:
+def _check(
+    name: str, operators: Sequence[OperatorProfile], streams: Sequence[OperatorEdge]
+) -> dict[str, OperatorProfile]:
     by_id = {op.id: op for op in operators}
     if len(by_id) != len(operators):
         raise TopologyFileError(f"Operator ids of {name!r} must be distinct.", "Rename the one that occurs twice.")
@@ -111,7 +113,9 @@ def _check(name: str, operators: Sequence[Operator], streams: Sequence[Stream]) 
     return by_id
 
 
-def _in_order(name: str, operators: Sequence[Operator], streams: Sequence[Stream]) -> list[Operator]:
+def _in_order(
+    name: str, operators: Sequence[OperatorProfile], streams: Sequence[OperatorEdge]
+) -> list[OperatorProfile]:
     """Upstream operators first, otherwise as written."""
     waiting = {op.id: sum(stream.dst == op.id for stream in streams) for op in operators}
     by_id = {op.id: op for op in operators}

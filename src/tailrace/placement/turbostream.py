@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .consolidate import consolidate
-from .indexed import cut_of, indexed, load_limits
-from .kway import Room, mend, polish
 from .model import check_nodes
-from .partition import QUICK, THOROUGH, halve_as_printed, halve_refined, partition
-from .settle import settle
+from .partitioning.consolidate import consolidate
+from .partitioning.indexed import cut_of, indexed, load_limits
+from .partitioning.kway import Room, mend, polish
+from .partitioning.partition import QUICK, THOROUGH, halve_as_printed, halve_refined, partition
+from .partitioning.settle import settle
 from .snapshot import measured, with_measured_speed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .indexed import IndexedGraph
     from .model import Assignment, Node, TaskGraph
+    from .partitioning.indexed import IndexedGraph
     from .snapshot import Snapshot
 
 IMBALANCE_MAX = 0.05

@@ -37,8 +37,6 @@ class Channel:
         self.id = channel
         self.slot = slot
         self.window = window
-        #: Tuples consumed that are worth telling the sender.
-        self.credit_step = window // 4
         #: Whether a tuple counts as consumed only when the work on it is done: its sender goes by that.
         self.at_end = at_end
         #: Whether the sender waits for that word before it sends more, so that it may not gather.
@@ -56,8 +54,15 @@ class Channel:
         self.received = 0
         self.consumed = 0
         self.reported = 0
-        #: Whether its end waits in a shared queue, behind tuples that come first.
-        self.ending = False
+        #: Tuples consumed that are worth telling the sender; ``hurry`` changes it.
+        self.credit_step = self.window // 4
+        #: Its end, while that waits in a shared queue behind tuples that come first.
+        self.ending: object | None = None
+
+    @property
+    def credit_due(self) -> bool:
+        """Whether so much was consumed since the sender was told that it is worth telling."""
+        return self.consumed - self.reported >= self.credit_step
 
     def hurry(self, *, on: bool) -> None:
         """Let whatever is taken be worth telling the sender, which waits for bytes; or a part of the window again."""

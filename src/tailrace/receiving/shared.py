@@ -2,8 +2,8 @@
 
 c queues of M/M/1 become one M/M/c: with a = lambda/mu and rho = a/c the share of tuples that wait falls to Erlang's
 C(c, a) = (a^c/c! / (1-rho)) / (sum_{k<c} a^k/k! + a^c/c! / (1-rho)) and the mean wait is C/(c mu - lambda). (The paper
-prints c rho in place of (c rho)^c and calls C a time.) Towards control records the tasks are one: a record is handed
-out once, after all that came before it is finished, and nothing behind it before that.
+prints c rho in place of (c rho)^c and calls C a time.) Towards control items that wait behind data the tasks
+are one: such an item is handed out once, after all that came before it is finished, and nothing behind it before that.
 
 When it loses: with one task per node it is the same queue with a lock; at low use there is no queue to share; a slow
 consumer still holds what it claimed, so claims are small; and order within the operator is gone, so keyed operators
@@ -13,13 +13,13 @@ and streams with ``ordered=True`` may not use it.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tailrace.errors import TailraceError
 
-from .discipline import Control
-
 if TYPE_CHECKING:
+    from tailrace.items import Control
     from tailrace.topology.plan import Stage, StageEdge
 
 T = TypeVar("T")
@@ -34,36 +34,46 @@ class SharedQueueError(TailraceError):
     exit_code = 2
 
 
+@dataclass(frozen=True, eq=False)
+class InBand:
+    """A control item of a channel that waits behind data."""
+
+    channel: Any
+    item: Control
+
+
 class Shared(Generic[T]):
     """One queue for all consumers; claims are kept per consumer until they are done or released."""
 
     def __init__(self) -> None:
-        self._queue: deque[T | Control] = deque()
+        self._queue: deque[T | InBand] = deque()
         self._claims: dict[int, list[T]] = {}
         self._claimed = 0
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def put(self, task: int, item: T | Control) -> None:
-        """Queue behind everything, whichever task it was sent to."""
-        del task
+    def put(self, item: T | InBand) -> None:
+        """Queue behind everything."""
         self._queue.append(item)
 
     @property
-    def oldest(self) -> T | Control | None:
+    def oldest(self) -> T | InBand | None:
         """What would be claimed next, as far as it may be; None when there is nothing for anyone now."""
-        if not self._queue or (self._claimed and isinstance(self._queue[0], Control)):
+        if not self._queue or (self._claimed and isinstance(self._queue[0], InBand)):
             return None
         return self._queue[0]
 
-    def claim(self, consumer: int) -> T | Control | None:
-        """Give the oldest item; a control record only once nothing before it is being worked on."""
+    def claim(self, consumer: int) -> T | InBand | None:
+        """Give the oldest item; a control item only once nothing before it is being worked on.
+
+        Whoever works on several pieces at once is a consumer for each of them.
+        """
         queue = self._queue
         if not queue:
             return None
         item = queue[0]
-        if isinstance(item, Control):
+        if isinstance(item, InBand):
             return None if self._claimed else queue.popleft()
         queue.popleft()
         self._claims.setdefault(consumer, []).append(item)
@@ -76,7 +86,7 @@ class Shared(Generic[T]):
         self._queue.appendleft(rest)
 
     def done(self, consumer: int) -> None:
-        """Forget the claims of a consumer; the last one may set a control record free."""
+        """Forget the claims of a consumer; the last one may set a control item free."""
         self._claimed -= len(self._claims.pop(consumer, ()))
 
     def release(self, consumer: int) -> int:
@@ -86,12 +96,7 @@ class Shared(Generic[T]):
         self._claimed -= len(claims)
         return len(claims)
 
-    def waiting(self, task: int) -> int:
-        """How many items wait, for any task."""
-        del task
-        return len(self._queue)
-
-    def drain(self) -> list[T | Control]:
+    def drain(self) -> list[T | InBand]:
         """Give up all that waits, in order; claims stay until they are done."""
         waiting = list(self._queue)
         self._queue.clear()

@@ -1,8 +1,8 @@
 """The inbox that several tasks take from: the runtime's batches in a ``Shared`` queue, the one the simulator runs too.
 
 Like ``Inbox`` towards the brain. A claim is known by the list of its arrivals, which lives as long as the work on it.
-The end of a channel is a control record: it stands in the queue behind the channel's tuples and passes once, when all
-that came before it is done. Pure bookkeeping.
+The end of a channel may not overtake data: it stands in the queue behind the channel's tuples and passes once, when all
+that came before it is done. Items that may overtake never come here. Pure bookkeeping.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.batch import Batch
+from tailrace.items import End
 
-from .discipline import Control
-from .shared import Shared
+from .shared import InBand, Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +39,7 @@ class SharedInbox:
     def waiting(self) -> bool:
         """Whether a batch may be taken now: ends that wait for claims hold back what is behind them."""
         item = self._queue.oldest
-        return item is not None and not isinstance(item, Control)
+        return item is not None and not isinstance(item, InBand)
 
     @property
     def ended(self) -> bool:
@@ -60,12 +60,12 @@ class SharedInbox:
     def _enter(self, channel: Channel, batch: Batch, since_ns: int) -> None:
         self.tuples += len(batch.values)
         self.tuples_most = max(self.tuples_most, self.tuples)
-        self._queue.put(channel.id, (channel, batch, since_ns))
+        self._queue.put((channel, batch, since_ns))
 
     def end(self, channel: Channel) -> None:
         """Let a sender's end wait behind all that is there."""
-        channel.ending = True
-        self._queue.put(channel.id, Control(channel))
+        channel.ending = end = InBand(channel, End())
+        self._queue.put(end)
         self._pass_ends()
 
     def take(self, values_max: int) -> tuple[list[Arrival], Batch]:
@@ -96,7 +96,7 @@ class SharedInbox:
 
     def _fits(self, room: int) -> bool:
         item = self._queue.oldest
-        return item is not None and not isinstance(item, Control) and len(item[1].values) <= room
+        return item is not None and not isinstance(item, InBand) and len(item[1].values) <= room
 
     def _left(self, arrivals: list[Arrival], channel: Channel, batch: Batch, since_ns: int) -> None:
         count = len(batch.values)
@@ -120,11 +120,10 @@ class SharedInbox:
 
     def _pass_ends(self) -> bool:
         passed = False
-        while isinstance(self._queue.oldest, Control):
-            record = self._queue.claim(0)
-            assert isinstance(record, Control)  # noqa: S101 - ``oldest`` says so
-            # The channel may have begun again since: then the end was its old sender's and says nothing.
-            record.record.ended = record.record.ending
+        while isinstance(self._queue.oldest, InBand):
+            end = self._queue.claim(0)
+            assert isinstance(end, InBand)  # noqa: S101 - ``oldest`` says so
+            _pass(end)
             passed = True
         return passed
 
@@ -139,9 +138,15 @@ class SharedInbox:
         """Give up what waits, oldest first; ends are noted, since each task's own inbox heeds what is before them."""
         items: list[Waiting] = []
         for item in self._queue.drain():
-            if isinstance(item, Control):
-                item.record.ended = item.record.ending
+            if isinstance(item, InBand):
+                _pass(item)
             else:
                 items.append(item)
         self.tuples = 0
         return items
+
+
+def _pass(end: InBand) -> None:
+    """Let an end pass; where the channel has begun again since, it was the old sender's and says nothing."""
+    if end.channel.ending is end:
+        end.channel.ended = True

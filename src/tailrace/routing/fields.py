@@ -61,15 +61,34 @@ def _number_hash(number: Any) -> int:
     return -1 if hashed == _HASH_OF_MINUS_ONE and number != _HASH_OF_MINUS_ONE else hashed
 
 
+def group_count(tasks: int, key_groups: int) -> int:
+    """How many key groups a stage has: as many as are set, but one for each task at least."""
+    return max(key_groups, tasks)
+
+
 def even_groups(tasks: int, key_groups: int) -> list[int]:
     """The task of each key group before any has moved: stretches of equal length."""
-    count = max(key_groups, tasks)
+    count = group_count(tasks, key_groups)
     return [group * tasks // count for group in range(count)]
 
 
 def group_of(key: Any, key_groups: int) -> int:
     """The group of a key, alike in every process; it never changes."""
     return stable_hash(key) % key_groups
+
+
+class GroupIndex(dict[Any, int]):
+    """Key to group, filled in as keys are met, so many at most."""
+
+    def __init__(self, key_groups: int) -> None:
+        super().__init__()
+        self._key_groups = key_groups
+
+    def __missing__(self, key: Any) -> int:
+        if len(self) >= CACHED_KEYS_MAX:
+            self.clear()
+        group = self[key] = group_of(key, self._key_groups)
+        return group
 
 
 class _Table(dict[Any, int]):

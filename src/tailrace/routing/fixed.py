@@ -31,7 +31,7 @@ class All:
         return [self._everyone] * len(values)
 
 
-class Direct:
+class DirectRule:
     """Where the sender said; values are ``tr.direct(task, value)`` and are unwrapped here."""
 
     several = False

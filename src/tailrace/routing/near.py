@@ -48,6 +48,12 @@ class NearEdge(NamedTuple):
     pooled: bool = False
 
 
+def places_of(placement: Sequence[Sequence[int]], hosts: Mapping[int, str]) -> list[list[Place]]:
+    """Node number and slot of every task; nodes are numbered by their names."""
+    number = {host: at for at, host in enumerate(sorted(set(hosts.values())))}
+    return [[(number[hosts[slot]], slot) for slot in stage] for stage in placement]
+
+
 def near_rows(
     places: Sequence[Sequence[Place]], edges: Sequence[NearEdge], level: str, skew_max: float
 ) -> dict[int, list[Row]]:
@@ -101,14 +107,14 @@ def _rows_of(
     if rule in {"local", "spread"} or len(targets) == 1 or (rule == "root" and reach == _ANY):
         return None
     # Who sends a root that has left its worker is not known, only the node: all its workers must have the same row.
-    homes = [(node, -1) if rule == "root" and reach == _NODE else (node, worker) for node, worker in senders]
-    if homes != list(senders) and level == "worker":
+    origins = [(node, -1) if rule == "root" and reach == _NODE else (node, worker) for node, worker in senders]
+    if origins != list(senders) and level == "worker":
         return None
     supply: dict[Place, float] = {}
-    for home, rate in zip(homes, sent, strict=True):
-        supply[home] = supply.get(home, 0.0) + rate
+    for origin, rate in zip(origins, sent, strict=True):
+        supply[origin] = supply.get(origin, 0.0) + rate
     shares = near_shares(supply, targets, level, skew_max)
-    return [shares[home] for home in homes]
+    return [shares[origin] for origin in origins]
 
 
 def near_shares(
@@ -117,48 +123,48 @@ def near_shares(
     """Split what each place sends over the target's tasks, nearest first, none beyond ``skew_max`` even shares."""
     total = sum(supply.values())
     even = 1.0 / len(targets)
-    supply = {home: rate / total if total else 0.0 for home, rate in supply.items()}
+    supply = {origin: rate / total if total else 0.0 for origin, rate in supply.items()}
     got = [0.0] * len(targets)
     left = dict(supply)
-    given = {home: [0.0] * len(targets) for home in supply}
+    given = {origin: [0.0] * len(targets) for origin in supply}
     for depth in (2, 1) if level == "node" else (2,):  # the same worker of the same node, then the same node
         groups: dict[tuple[int, ...], list[Place]] = {}
-        for home in supply:
-            groups.setdefault(home[:depth], []).append(home)
+        for origin in supply:
+            groups.setdefault(origin[:depth], []).append(origin)
         near: dict[tuple[int, ...], list[int]] = {}
         for task, place in enumerate(targets):
             near.setdefault(place[:depth], []).append(task)
-        for key, homes in groups.items():
-            _pour(homes, {task: skew_max * even - got[task] for task in near.get(key, ())}, left, given, got)
+        for key, origins in groups.items():
+            _pour(origins, {task: skew_max * even - got[task] for task in near.get(key, ())}, left, given, got)
     # All that is left fits: tasks below their even share lack as much as is left, or more.
     _pour(list(supply), {task: even - got[task] for task in range(len(targets))}, left, given, got)
-    return {home: _as_shares(shares) for home, shares in given.items()}
+    return {origin: _as_shares(shares) for origin, shares in given.items()}
 
 
 def _as_shares(given: Sequence[float]) -> Row:
-    """What one home gave, as parts of the whole; a home that sends nothing would send evenly."""
+    """What one origin gave, as parts of the whole; an origin that sends nothing would send evenly."""
     whole = sum(given)
     return tuple(round(each / whole, 12) if whole else 1.0 / len(given) for each in given)
 
 
 def _pour(
-    homes: Sequence[Place],
+    origins: Sequence[Place],
     room: Mapping[int, float],
     left: dict[Place, float],
     given: dict[Place, list[float]],
     got: list[float],
 ) -> None:
-    """Give what the homes have left to tasks in proportion to their room, as far as it goes."""
+    """Give what the origins have left to tasks in proportion to their room, as far as it goes."""
     room = {task: space for task, space in room.items() if space > _NONE}
-    supply, space = sum(left[home] for home in homes), sum(room.values())
+    supply, space = sum(left[origin] for origin in origins), sum(room.values())
     amount = min(supply, space)
     if amount <= 0:
         return
-    for home in homes:
-        part = left[home] / supply
+    for origin in origins:
+        part = left[origin] / supply
         for task, each in room.items():
-            given[home][task] += amount * part * each / space
-        left[home] -= amount * part
+            given[origin][task] += amount * part * each / space
+        left[origin] -= amount * part
     for task, each in room.items():
         got[task] += amount * each / space
 

@@ -10,7 +10,7 @@ from .at_random import AtRandom
 from .by_root import ByRoot
 from .detour import Detour
 from .fields import Fields
-from .fixed import All, Custom, Direct
+from .fixed import All, Custom, DirectRule
 from .key_table import rule_for
 from .load_aware import LoadAware
 from .partial_key import PartialKey
@@ -79,7 +79,7 @@ def router_for(
     if kind == "global":
         return Shuffle([0])
     if kind == "direct":
-        return Direct(name, tasks)
+        return DirectRule(name, tasks)
     if kind == "custom" and fn is not None:
         return Custom(name, fn, tasks)
     if tracked and target.guarded:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class Fifo(TurnsOfOperators):
     """Grants the outbox whose first tuple is the oldest, whichever operator it belongs to."""
 
-    def decide(self, board: Sequence[Entry], cursor: Cursor, now_ns: int) -> Grant | None:
+    def decide(self, table: Sequence[Entry], cursor: Cursor, now_ns: int) -> Grant | None:
         """Pick the oldest; operators take no turns here, as tuples go in the order in which they came."""
-        waiting = self.waiting(board, now_ns)
+        waiting = self.waiting(table, now_ns)
         if not waiting:
             return None
         found = oldest(waiting)

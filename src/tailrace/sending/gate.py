@@ -1,8 +1,8 @@
 """The gate: which outgoing queue of a node may use the shared uplink next, and for how long.
 
 A queue here is what one task has to send off its node, whichever tasks it goes to, as in Hone. The senders of a node
-put the backlogs of their queues on a board; whoever finds the uplink free asks the gate, sends what it grants and asks
-again. Gates are pure: board, cursor and time in, grant and new cursor out, so that a cursor in shared memory lets
+put the backlogs of their queues in a table; whoever finds the uplink free asks the gate, sends what it grants and asks
+again. Gates are pure: table, cursor and time in, grant and new cursor out, so that a cursor in shared memory lets
 several processes take turns (``worker.uplink``). Acks and control records do not pass here.
 """
 
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 STALE_AFTER_TAUS = 2
+#: How many tasks of a topology may have a queue behind a gate; the shared memory of a node has a row for each.
+GATE_TASKS_MAX = 4096
 
 
 class Entry(NamedTuple):
-    """One outbox on the board. ``alone`` marks the outboxes of an operator with a single task."""
+    """One outbox in the table. ``alone`` marks the outboxes of an operator with a single task."""
 
     outbox: int
     operator: int
@@ -36,7 +38,7 @@ class Entry(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Whose turn it was last: all that a gate remembers. Two numbers, so that they fit beside the board."""
+    """Whose turn it was last: all that a gate remembers. Two numbers, so that they fit beside the table."""
 
     operator: int = -1
     outbox: int = -1
@@ -66,7 +68,7 @@ class GateSettings:
 class Gate(Protocol):
     """Chooses the next outbox."""
 
-    def decide(self, board: Sequence[Entry], cursor: Cursor, now_ns: int) -> Grant | None:
+    def decide(self, table: Sequence[Entry], cursor: Cursor, now_ns: int) -> Grant | None:
         """Say who sends next, None when nothing waits."""
         ...
 
@@ -77,9 +79,9 @@ class TurnsOfOperators:
     def __init__(self, settings: GateSettings | None = None) -> None:
         self.settings = settings or GateSettings()
 
-    def decide(self, board: Sequence[Entry], cursor: Cursor, now_ns: int) -> Grant | None:
+    def decide(self, table: Sequence[Entry], cursor: Cursor, now_ns: int) -> Grant | None:
         """Pick the operator whose turn it is, then one of its outboxes."""
-        waiting = self.waiting(board, now_ns)
+        waiting = self.waiting(table, now_ns)
         if not waiting:
             return None
         late = self.overdue(waiting, now_ns)
@@ -94,10 +96,10 @@ class TurnsOfOperators:
         operator = following(sorted(of_operator), cursor.operator)
         return self.grant(self._within(of_operator[operator], cursor), operator, now_ns)
 
-    def waiting(self, board: Sequence[Entry], now_ns: int) -> list[Entry]:
+    def waiting(self, table: Sequence[Entry], now_ns: int) -> list[Entry]:
         """Entries with something to send that their sender has refreshed lately."""
         oldest_ns = now_ns - STALE_AFTER_TAUS * self.settings.tau_ns
-        return [entry for entry in board if entry.tuples > 0 and entry.refreshed_ns >= oldest_ns]
+        return [entry for entry in table if entry.tuples > 0 and entry.refreshed_ns >= oldest_ns]
 
     def overdue(self, waiting: Sequence[Entry], now_ns: int) -> Entry | None:
         """Find the outbox that must not wait any longer, if there is one."""

@@ -46,10 +46,10 @@ class Outbox:
         "prompt",
         "sent",
         "sent_total",
-        "serial",
         "since_ns",
         "sizes",
         "slot",
+        "taken",
         "task",
         "values",
         "window",
@@ -78,6 +78,8 @@ class Outbox:
         self.since_ns = 0
         self.bytes_sent = 0
         self.sent_total = 0
+        #: Tuples of the batch that was taken last: bundles go whole, so it may reach beyond the window.
+        self.taken = 0
         self.ended = False
         #: Whether nothing may be sent because the task at either end is being moved.
         self.paused = False
@@ -98,7 +100,6 @@ class Outbox:
         self.prompt = False
         self.sent = 0
         self.consumed = 0
-        self.serial = 0
         self.end_sent = False
 
     def credited(self, consumed: int) -> None:
@@ -160,7 +161,7 @@ class Outbox:
         count = len(first.values)
         self.sent += count
         self.sent_total += count
-        self.serial += 1
+        self.taken = count
         if taken_bytes > count * self._light_bytes:
             self._heavy.append((self.sent, taken_bytes))
             self.heavy_bytes += taken_bytes

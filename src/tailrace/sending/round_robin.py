@@ -28,11 +28,11 @@ class RoundRobin(TurnsOfOperators):
 class IdlingRoundRobin(TurnsOfOperators):
     """Grants the next outbox whether it has something to send or not."""
 
-    def decide(self, board: Sequence[Entry], cursor: Cursor, now_ns: int) -> Grant | None:
-        """Visit the next outbox of the board."""
-        if not board:
+    def decide(self, table: Sequence[Entry], cursor: Cursor, now_ns: int) -> Grant | None:
+        """Visit the next outbox of the table."""
+        if not table:
             return None
-        by_number = {entry.outbox: entry for entry in board}
+        by_number = {entry.outbox: entry for entry in table}
         entry = by_number[following(sorted(by_number), cursor.outbox)]
         found = self.grant(entry, entry.operator, now_ns)
         return found if entry.tuples else found._replace(tuples_max=0)

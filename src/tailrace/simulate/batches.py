@@ -31,48 +31,48 @@ class Cluster:
 
 
 @dataclass(eq=False)
-class Task:
+class BatchTask:
     """A piece of the input: its work, the node that holds it, and when it may begin at the earliest."""
 
     load: float
-    home: int
+    data_node: int
     ready_ms: float = 0.0
-    runs: list[Run] = field(default_factory=list)
+    runs: list[TaskRun] = field(default_factory=list)
     #: The run that counted: the first to end.
-    won: Run | None = None
+    won: TaskRun | None = None
 
 
 @dataclass(eq=False)
-class Run:
+class TaskRun:
     """A task on a core."""
 
-    task: Task
+    task: BatchTask
     node: int
     begun_ms: float
     end_ms: float
     over: bool = False
 
 
-class Stage:
+class BatchStage:
     """One stage: every node runs what waits there, core by core, until all tasks are done once."""
 
     def __init__(self, loads: Sequence[float], cluster: Cluster) -> None:
         self.cluster = cluster
-        self.waiting: list[deque[Task]] = [
-            deque(Task(load / cluster.blocks, node) for _ in range(cluster.blocks) if load > 0)
+        self.waiting: list[deque[BatchTask]] = [
+            deque(BatchTask(load / cluster.blocks, node) for _ in range(cluster.blocks) if load > 0)
             for node, load in enumerate(loads)
         ]
         self.tasks = [task for queue in self.waiting for task in queue]
         self.free = [cluster.cores] * len(loads)
-        self.running: list[Run] = []
+        self.running: list[TaskRun] = []
         self.took_ms: list[float] = []
         self.busy_ms = 0.0
         self.now_ms = 0.0
-        self._events: list[tuple[float, int, Run | None]] = []
+        self._events: list[tuple[float, int, TaskRun | None]] = []
         self._entered = 0
         self._open = len(self.tasks)
 
-    def play(self, rival: Rival) -> StageResult:
+    def play(self, rival: Rival) -> BatchStageResult:
         """Run to the end."""
         rival.before(self)
         if rival.tick_ms:
@@ -91,40 +91,40 @@ class Stage:
         for task in self.tasks:
             if task.won is not None:
                 finish[task.won.node] = max(finish[task.won.node], task.won.end_ms)
-                local += task.won.node == task.home
-        return StageResult(tuple(finish), self.now_ms, self.busy_ms, local / max(1, len(self.tasks)))
+                local += task.won.node == task.data_node
+        return BatchStageResult(tuple(finish), self.now_ms, self.busy_ms, local / max(1, len(self.tasks)))
 
-    def begin(self, task: Task, node: int) -> None:
+    def begin(self, task: BatchTask, node: int) -> None:
         """Put a task on a core of a node."""
         cluster = self.cluster
         need_ms = task.load / cluster.speeds[node]
-        if node != task.home:
+        if node != task.data_node:
             need_ms += cluster.launch_ms + cluster.fetch_part * task.load
-        run = Run(task, node, self.now_ms, max(self.now_ms, task.ready_ms) + need_ms)
+        run = TaskRun(task, node, self.now_ms, max(self.now_ms, task.ready_ms) + need_ms)
         task.runs.append(run)
         self.running.append(run)
         self.free[node] -= 1
         self._enter(run.end_ms, run)
 
-    def stop(self, run: Run) -> float:
+    def stop(self, run: TaskRun) -> float:
         """Take a run off its core; gives the load that is left of it."""
         left = max(0.0, run.end_ms - max(self.now_ms, run.task.ready_ms)) * self.cluster.speeds[run.node]
         self._leave(run)
         return min(run.task.load, left)
 
-    def replace(self, task: Task, pieces: Sequence[Task]) -> None:
+    def replace(self, task: BatchTask, pieces: Sequence[BatchTask]) -> None:
         """Let pieces stand for a task that nobody runs any more."""
         self.tasks.remove(task)
         self.tasks += pieces
         self._open += len(pieces) - 1
 
-    def _leave(self, run: Run) -> None:
+    def _leave(self, run: TaskRun) -> None:
         run.over = True
         self.running.remove(run)
         self.free[run.node] += 1
         self.busy_ms += self.now_ms - run.begun_ms
 
-    def _end(self, run: Run) -> None:
+    def _end(self, run: TaskRun) -> None:
         run.task.won = run
         self._open -= 1
         self.took_ms.append(run.end_ms - run.begun_ms)
@@ -140,13 +140,13 @@ class Stage:
                     self.begin(task, node)
         rival.idle(self)
 
-    def _enter(self, time_ms: float, run: Run | None) -> None:
+    def _enter(self, time_ms: float, run: TaskRun | None) -> None:
         self._entered += 1
         heappush(self._events, (time_ms, self._entered, run))
 
 
 @dataclass(frozen=True)
-class StageResult:
+class BatchStageResult:
     """When each node was finished, when all were, the core time used, and the share of tasks that ran at their data."""
 
     finish_ms: tuple[float, ...]

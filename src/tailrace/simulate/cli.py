@@ -19,7 +19,7 @@ from .plots import draw
 from .scenarios.catalogue import SCENARIOS, by_name
 
 if TYPE_CHECKING:
-    from .comparison import Report, Row
+    from .comparison import ComparisonRow, SimulationReport
 
 
 def simulate(
@@ -49,7 +49,7 @@ def simulate(
         draw(report, plot, commit())
 
 
-def show(console: Console, report: Report, seeds: int, *, quick: bool) -> None:
+def show(console: Console, report: SimulationReport, seeds: int, *, quick: bool) -> None:
     """Print a table; behind each figure, the ratio to each baseline."""
     console.print(f"[bold]{report.scenario}[/bold]: {report.about}", highlight=False)
     table = Table("case", "arm", *(column.replace("_", " ") for column in report.columns))
@@ -67,7 +67,7 @@ def show(console: Console, report: Report, seeds: int, *, quick: bool) -> None:
         console.print("A quick run: for a look and not for quoting.")
 
 
-def _cell(row: Row, column: str) -> str:
+def _cell(row: ComparisonRow, column: str) -> str:
     value = row.figures.get(column)
     if value is None or math.isnan(value):
         return "-"
@@ -75,7 +75,7 @@ def _cell(row: Row, column: str) -> str:
     return f"{value:,.3g}" + (f" ({', '.join(f'{ratio:.2f}' for ratio in ratios)})" if ratios else "")
 
 
-def as_json(report: Report, seeds: int, *, quick: bool) -> dict[str, Any]:
+def as_json(report: SimulationReport, seeds: int, *, quick: bool) -> dict[str, Any]:
     """Everything that was printed and drawn, with what it was made by."""
     return {
         "scenario": report.scenario,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from .model import Model, Policies
-    from .results import Result
+    from .results import SimulationResult
 
 #: Told what is being run and which share of all is done.
 Progress = "Callable[[str, float], None]"
@@ -26,7 +26,7 @@ _POINTS_MIN = 10
 
 
 @dataclass(frozen=True)
-class Case:
+class SimulationCase:
     """A model, how long it runs, and what of it is left out as warm-up."""
 
     name: str
@@ -38,7 +38,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Panel:
+class PlotPanel:
     """One plot: lines by name over an axis; with ``ticks``, groups of bars, x being the number of the tick."""
 
     title: str
@@ -51,7 +51,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One arm of one case: median figures, and by baseline the median paired ratios."""
 
     case: str
@@ -62,13 +62,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Report:
+class SimulationReport:
     """What ``tailrace simulate`` shows."""
 
     scenario: str
     about: str
-    rows: list[Row]
-    panels: list[Panel]
+    rows: list[ComparisonRow]
+    panels: list[PlotPanel]
     columns: tuple[str, ...]
     #: Runs behind each figure where that is not one per seed.
     runs: int | None = None
@@ -77,7 +77,7 @@ class Report:
 def compare(
     name: str,
     about: str,
-    cases: Sequence[Case],
+    cases: Sequence[SimulationCase],
     arms: Mapping[str, Policies],
     columns: tuple[str, ...],
     *,
@@ -85,14 +85,14 @@ def compare(
     seeds: int,
     progress: Callable[[str, float], None],
     weights: bool = True,
-) -> Report:
+) -> SimulationReport:
     """Run everything; arms of a seed one after the other, on the same arrivals. ``weights`` are drawn if asked for."""
-    rows: list[Row] = []
-    panels: list[Panel] = []
+    rows: list[ComparisonRow] = []
+    panels: list[PlotPanel] = []
     plan = [(case, arm) for case in cases for arm in (case.arms or arms)]
     done = 0
     for case in cases:
-        results: dict[str, list[Result]] = {}
+        results: dict[str, list[SimulationResult]] = {}
         for arm, policies in (case.arms or arms).items():
             results[arm] = []
             for seed in range(1, seeds + 1):
@@ -107,21 +107,23 @@ def compare(
         rows += [_row(case.name, arm, results, baselines) for arm in results]
         panels.append(_tails(case.name, results))
         panels += _weights(case.name, results) if weights else []
-    return Report(name, about, rows, panels, columns)
+    return SimulationReport(name, about, rows, panels, columns)
 
 
-def _row(case: str, arm: str, results: Mapping[str, Sequence[Result]], baselines: tuple[str, ...]) -> Row:
+def _row(
+    case: str, arm: str, results: Mapping[str, Sequence[SimulationResult]], baselines: tuple[str, ...]
+) -> ComparisonRow:
     figures = {name: [result.figures() for result in runs] for name, runs in results.items()}
     notes = tuple(f"at {second:.0f} s {text}" for second, text in results[arm][0].switches)
-    return Row(case, arm, medians(figures[arm]), ratios_to(figures, arm, baselines), notes)
+    return ComparisonRow(case, arm, medians(figures[arm]), ratios_to(figures, arm, baselines), notes)
 
 
-def _tails(case: str, results: Mapping[str, Sequence[Result]]) -> Panel:
+def _tails(case: str, results: Mapping[str, Sequence[SimulationResult]]) -> PlotPanel:
     tails = {arm: _tail(each[0]) for arm, each in results.items()}
-    return Panel(f"{case}: complete latency", "latency, ms", "share of roots above", tails, log_x=True, log_y=True)
+    return PlotPanel(f"{case}: complete latency", "latency, ms", "share of roots above", tails, log_x=True, log_y=True)
 
 
-def _weights(case: str, results: Mapping[str, Sequence[Result]]) -> list[Panel]:
+def _weights(case: str, results: Mapping[str, Sequence[SimulationResult]]) -> list[PlotPanel]:
     """How the first balanced edge's weights went over time."""
     found = []
     for arm, each in results.items():
@@ -131,10 +133,10 @@ def _weights(case: str, results: Mapping[str, Sequence[Result]]) -> list[Panel]:
                 f"task {task}": [(second, weights[task]) for second, weights in history]
                 for task in range(len(history[0][1]))
             }
-            found.append(Panel(f"{case}: weights under {arm}", "time, s", "weight, share of the traffic", lines))
+            found.append(PlotPanel(f"{case}: weights under {arm}", "time, s", "weight, share of the traffic", lines))
     return found
 
 
-def _tail(result: Result) -> list[tuple[float, float]]:
+def _tail(result: SimulationResult) -> list[tuple[float, float]]:
     shares = [share for share in _TAIL if share * len(result.latencies_ns) >= _POINTS_MIN]
     return [(result.ms(1 - share), share) for share in shares]

@@ -54,7 +54,7 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Whole:
+class UniformWhole:
     """Whole numbers from ``low`` to ``high``, evenly: words per sentence."""
 
     low: int

@@ -18,20 +18,20 @@ from tailrace.routing.near import NearEdge, near_rows
 from tailrace.sending.registry import gate_by_name
 
 from .agenda import Agenda
-from .links import Uplink
+from .links import SimulatedUplink
 from .monitor import Monitor
-from .pace import Pace
-from .results import Result, StageResult, percentile
+from .pace import NodeSpeed
+from .results import SimulationResult, StageResult, percentile
 from .routes import Edge
 from .sources import SourceTask
-from .tasks import Group, Item, Task
+from .tasks import Item, TaskGroup, TaskServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tailrace.routing.near import Row
 
-    from .model import Model, Policies, Stage
+    from .model import Model, Policies, StageModel
     from .tasks import Attempt
 
 _NS_PER_S = 1_000_000_000
@@ -52,10 +52,10 @@ class Engine:
         self.policies = policies
         self.agenda = Agenda()
         self._seed = seed
-        self._tasks: dict[str, list[Task]] = {}
-        self._groups: list[Group] = []
+        self._tasks: dict[str, list[TaskServer]] = {}
+        self._groups: list[TaskGroup] = []
         self._edges: dict[str, list[Edge]] = {"source": []}
-        self._uplinks: dict[int, Uplink] = {}
+        self._uplinks: dict[int, SimulatedUplink] = {}
         self._outboxes: dict[tuple[int, int, int], int] = {}
         self._source_nodes = model.place(model.source.nodes, model.source.tasks)
         self._make_stages()
@@ -68,7 +68,7 @@ class Engine:
         for number, node in enumerate(model.nodes):
             if node.link_bytes_per_s is not None:
                 gate = gate_by_name(policies.sending, policies.gate)
-                self._uplinks[number] = Uplink(
+                self._uplinks[number] = SimulatedUplink(
                     self.agenda, gate, node.link_bytes_per_s, policies.gate.tau_ns, self._deliverer(number)
                 )
         self._all_edges = [edge for edges in self._edges.values() for edge in edges]
@@ -81,18 +81,18 @@ class Engine:
         return Random(f"{self._seed}/{name}")  # noqa: S311 - a simulation
 
     def _make_stages(self) -> None:
-        paces = [Pace(node, f"{self._seed}/node-{number}") for number, node in enumerate(self.model.nodes)]
+        paces = [NodeSpeed(node, f"{self._seed}/node-{number}") for number, node in enumerate(self.model.nodes)]
         for stage in self.model.stages:
             places = self.model.place(stage.nodes, stage.tasks)
-            tasks = [Task(stage, index, node) for index, node in enumerate(places)]
+            tasks = [TaskServer(stage, index, node) for index, node in enumerate(places)]
             self._tasks[stage.name] = tasks
             self._edges[stage.name] = []
-            mates_on: dict[int, list[Task]] = {}
+            mates_on: dict[int, list[TaskServer]] = {}
             for task in tasks:
                 mates_on.setdefault(task.node, []).append(task)
             for node, mates in sorted(mates_on.items()):
                 random = self._random(f"{stage.name}-{node}")
-                self._groups.append(Group(mates, paces[node], random, self.agenda, self._done))
+                self._groups.append(TaskGroup(mates, paces[node], random, self.agenda, self._done))
 
     def _make_edges(self) -> None:
         number = 0
@@ -146,7 +146,7 @@ class Engine:
             self._send(edge, source.index, self._source_nodes[source.index], attempt, root.lineage, [0], size)
         self._settle(attempt)
 
-    def _done(self, task: Task, item: Item) -> None:
+    def _done(self, task: TaskServer, item: Item) -> None:
         stage, attempt, draws = task.stage, item.attempt, self._draws
         item.edge.finished(item.sender, item.dest)
         for edge in self._edges[stage.name]:
@@ -201,7 +201,9 @@ class Engine:
 
     # -- running ---------------------------------------------------------------------------------------------------
 
-    def run(self, seconds: float, warm_s: float = 0.0, progress: Callable[[float], None] | None = None) -> Result:
+    def run(
+        self, seconds: float, warm_s: float = 0.0, progress: Callable[[float], None] | None = None
+    ) -> SimulationResult:
         """Let sources emit for so long, let what is open end, and sum up what was due after the warm-up."""
         end_ns, warm_ns = round(seconds * _NS_PER_S), round(warm_s * _NS_PER_S)
         self._apply(self.policies)
@@ -222,10 +224,10 @@ class Engine:
         """Tuples that each task of a stage has done."""
         return [task.done for task in self._tasks[stage]]
 
-    def _result(self, seconds: float, warm_ns: int) -> Result:
+    def _result(self, seconds: float, warm_ns: int) -> SimulationResult:
         found = sorted(pair for source in self.sources for pair in source.latencies_ns if pair[0] >= warm_ns)
         thin = max(1, len(found) // _TIMELINE_POINTS)
-        return Result(
+        return SimulationResult(
             latencies_ns=tuple(sorted(latency for _, latency in found)),
             emitted=sum(source.emitted for source in self.sources),
             completed=sum(source.completed for source in self.sources),
@@ -250,7 +252,7 @@ class Engine:
         waits = [wait for uplink in self._uplinks.values() for waits in uplink.waits_ns for wait in waits]
         return sum(waits) / max(1, len(waits)) / _NS_PER_MS
 
-    def _stage_result(self, stage: Stage, seconds: float) -> StageResult:
+    def _stage_result(self, stage: StageModel, seconds: float) -> StageResult:
         tasks = self._tasks[stage.name]
         done = sum(task.done for task in tasks)
         wait_ms = sum(task.waited_ns for task in tasks) / max(1, done) / _NS_PER_MS
@@ -294,6 +296,8 @@ def _arrive(item: Item) -> None:
     item.task.group.arrive(item)
 
 
-def run(model: Model, policies: Policies, *, seconds: float, warm_s: float = 0.0, seed: int | str = 1) -> Result:
+def run(
+    model: Model, policies: Policies, *, seconds: float, warm_s: float = 0.0, seed: int | str = 1
+) -> SimulationResult:
     """Run one arm from the start."""
     return Engine(model, policies, seed).run(seconds, warm_s)

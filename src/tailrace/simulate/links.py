@@ -1,6 +1,6 @@
 """The limited uplink of a node: outboxes in front of it, and the runtime's gate that says which one sends next.
 
-A tuple holds the link for bytes / rate and arrives a delay later. The board shows every outbox as it is; its senders
+A tuple holds the link for bytes / rate and arrives a delay later. The table shows every outbox as it is; its senders
 refresh it every tau, as those of the runtime do.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NS_PER_S = 1_000_000_000
 
 
-class Uplink:
+class SimulatedUplink:
     """One node's way out."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Uplink:
         self._tau_ns = tau_ns
         self._deliver = deliver
         self._queues: list[deque[Item]] = []
-        self._board: list[Entry] = []
+        self._table: list[Entry] = []
         self._cursor = Cursor()
         self._grant: Grant | None = None
         self._left = 0
@@ -50,7 +50,7 @@ class Uplink:
         """Add an outbox; gives its number."""
         number = len(self._queues)
         self._queues.append(deque())
-        self._board.append(Entry(number, operator, destination, 0, 0, 0, 0, alone))
+        self._table.append(Entry(number, operator, destination, 0, 0, 0, 0, alone))
         self.most.append(0)
         self.waits_ns.append([])
         return number
@@ -74,10 +74,10 @@ class Uplink:
             self._next(None)
 
     def _show(self, outbox: int) -> None:
-        queue, old, now_ns = self._queues[outbox], self._board[outbox], self._agenda.now_ns
+        queue, old, now_ns = self._queues[outbox], self._table[outbox], self._agenda.now_ns
         since_ns = queue[0].since_ns if queue else now_ns
-        # Bytes decide nothing in the gates there are, so the simulated board leaves them out.
-        self._board[outbox] = Entry(
+        # Bytes decide nothing in the gates there are, so the simulated table leaves them out.
+        self._table[outbox] = Entry(
             outbox, old.operator, old.destination, len(queue), 0, since_ns, now_ns, old.alone
         )  # fmt: skip
 
@@ -92,7 +92,7 @@ class Uplink:
     def _next(self, _: None) -> None:
         now_ns, grant = self._agenda.now_ns, self._grant
         if grant is None or not self._left or now_ns >= grant.until_ns or not self._queues[grant.outbox]:
-            grant = self._grant = self._gate.decide(self._board, self._cursor, now_ns)
+            grant = self._grant = self._gate.decide(self._table, self._cursor, now_ns)
             if grant is None:
                 self._busy = False
                 return

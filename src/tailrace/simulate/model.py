@@ -46,7 +46,7 @@ class Stalls:
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeModel:
     """A host. Speed 1 does a service time in that time; its uplink may be limited."""
 
     speed: float = 1.0
@@ -62,7 +62,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceModel:
     """Where roots come from: tasks, rate of each, how they arrive; in a phase the rate is that factor of it."""
 
     tasks: int
@@ -75,7 +75,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageModel:
     """An operator: its tasks, what it reads and how, how long a tuple takes and how many come of it."""
 
     name: str
@@ -132,9 +132,9 @@ class Policies:
 class Model:
     """A topology on nodes."""
 
-    nodes: tuple[Node, ...]
-    source: Source
-    stages: tuple[Stage, ...]
+    nodes: tuple[NodeModel, ...]
+    source: SourceModel
+    stages: tuple[StageModel, ...]
     #: Outboxes of a limited uplink: one per sending ``task``, or one per task and ``destination``.
     outbox_per: str = "task"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tailrace.coordinator.auto import AutoPolicy, TaskLoad
+from tailrace.coordinator.steering.auto import AutoPolicy, TaskLoad
 from tailrace.routing.balance import TaskView
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .agenda import Agenda
     from .model import Policies
     from .routes import Edge
-    from .tasks import Task
+    from .tasks import TaskServer
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_US = 1000
@@ -27,7 +27,7 @@ _SNAPSHOT_S = 1.0
 class Meter:
     """Differences of a task's totals since the last look."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    def __init__(self, tasks: Sequence[TaskServer]) -> None:
         self._tasks = tasks
         self._last = [(0, 0, 0)] * len(tasks)
 
@@ -43,7 +43,11 @@ class Monitor:
     """Runs while the sources do."""
 
     def __init__(
-        self, agenda: Agenda, edges: Sequence[Edge], tasks: Sequence[Task], switch: Callable[[dict[str, str]], None]
+        self,
+        agenda: Agenda,
+        edges: Sequence[Edge],
+        tasks: Sequence[TaskServer],
+        switch: Callable[[dict[str, str]], None],
     ) -> None:
         self._agenda = agenda
         self._edges = edges

@@ -12,16 +12,16 @@ from random import Random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .model import Node
+    from .model import NodeModel
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
 
 
-class Pace:
+class NodeSpeed:
     """The speed of one node."""
 
-    def __init__(self, node: Node, seed: str) -> None:
+    def __init__(self, node: NodeModel, seed: str) -> None:
         self._speed = node.speed
         self._phases = [
             (round(phase.from_s * _NS_PER_S), round(phase.to_s * _NS_PER_S), phase.factor) for phase in node.phases

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .comparison import Panel, Report
+    from .comparison import PlotPanel, SimulationReport
 
 _PANEL_IN = (5.2, 3.4)
 _COLUMNS = 3
@@ -27,14 +27,14 @@ _KIB = 1024
 _LEGEND_ALPHA = 0.5
 
 
-def draw(report: Report, file: Path, commit: str | None) -> None:
+def draw(report: SimulationReport, file: Path, commit: str | None) -> None:
     """Write all panels of a report; the commit stands below."""
     if not report.panels:
         raise PlotsMissingError(f"Scenario {report.scenario!r} has nothing to draw.", "Leave --plot out.")
     draw_panels(report.panels, file, f"tailrace simulate {report.scenario}, commit {commit or 'unknown'}")
 
 
-def draw_panels(panels: Sequence[Panel], file: Path, below: str) -> None:
+def draw_panels(panels: Sequence[PlotPanel], file: Path, below: str) -> None:
     """Write panels into one figure. White ground, so that it reads on light and dark pages."""
     try:
         from matplotlib import rc_context  # noqa: PLC0415 - an optional dependency
@@ -57,7 +57,7 @@ def draw_panels(panels: Sequence[Panel], file: Path, below: str) -> None:
         figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
-def _draw_panel(axes: Any, panel: Panel) -> None:
+def _draw_panel(axes: Any, panel: PlotPanel) -> None:
     if panel.ticks:
         _draw_bars(axes, panel)
     else:
@@ -96,7 +96,7 @@ def _plain(value: float) -> str:
     return f"{value / _KIB:g} Ki" if value and value % _KIB == 0 else f"{value:,.10g}"
 
 
-def _draw_lines(axes: Any, panel: Panel) -> None:
+def _draw_lines(axes: Any, panel: PlotPanel) -> None:
     for index, (name, points) in enumerate(panel.lines.items()):
         if points:
             marker = _MARKERS[index % len(_MARKERS)]
@@ -106,7 +106,7 @@ def _draw_lines(axes: Any, panel: Panel) -> None:
             )
 
 
-def _draw_bars(axes: Any, panel: Panel) -> None:
+def _draw_bars(axes: Any, panel: PlotPanel) -> None:
     width = _BARS_WIDTH / max(1, len(panel.lines))
     for index, (name, points) in enumerate(panel.lines.items()):
         offset = (index - (len(panel.lines) - 1) / 2) * width

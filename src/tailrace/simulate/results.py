@@ -31,7 +31,7 @@ class StageResult:
 
 
 @dataclass(frozen=True)
-class Result:
+class SimulationResult:
     """One run of one arm."""
 
     latencies_ns: tuple[int, ...]

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tailrace.routing.balance import Balancer, TaskView
     from tailrace.routing.near import Row, Rule
 
-    from .model import Policies, Stage
-    from .tasks import Task
+    from .model import Policies, StageModel
+    from .tasks import TaskServer
 
 KEY_GROUPS = 1024
 BALANCERS: dict[str, Balancer] = {"latency": LatencyBalancer(), "shortest_delay": RateEstimator()}
@@ -56,7 +56,7 @@ class RandomShuffle:
 class Edge:
     """What leaves one operator for the tasks of another."""
 
-    def __init__(self, number: int, senders: int, stage: Stage, targets: list[Task], random: Random) -> None:
+    def __init__(self, number: int, senders: int, stage: StageModel, targets: list[TaskServer], random: Random) -> None:
         self.number = number
         self.stage = stage
         self.targets = targets

@@ -68,10 +68,10 @@ def run_slots(gate_name: str, trace: Sequence[Sequence[int]]) -> SlotResult:
         for queue, number in zip(queues, coming, strict=True):
             queue.extend([slot] * number)
         now_ns = slot * SLOT_US * 1000
-        board = [
+        table = [
             Entry(box, 0, 0, len(queue), 0, queue[0] if queue else slot, now_ns) for box, queue in enumerate(queues)
         ]
-        grant = gate.decide(board, cursor, now_ns)
+        grant = gate.decide(table, cursor, now_ns)
         if grant is not None:
             cursor = grant.cursor
             if grant.tuples_max:

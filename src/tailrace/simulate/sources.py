@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from .agenda import Agenda
-    from .model import Policies, Source
+    from .model import Policies, SourceModel
 
 _NS_PER_S = 1_000_000_000
 
@@ -43,7 +43,12 @@ class SourceTask:
     """Open roots of one source task."""
 
     def __init__(
-        self, source: Source, index: int, agenda: Agenda, random: Random, send: Callable[[SourceTask, Attempt], None]
+        self,
+        source: SourceModel,
+        index: int,
+        agenda: Agenda,
+        random: Random,
+        send: Callable[[SourceTask, Attempt], None],
     ) -> None:
         self.index = index
         self.latencies_ns: list[tuple[int, int]] = []

@@ -26,7 +26,7 @@ def mean_wait_s(servers: int, arrivals_per_s: float, services_per_s: float) -> f
 
 
 @dataclass(frozen=True)
-class Queue:
+class ErlangQueue:
     """M/M/c: Poisson arrivals, exponential service, so many servers before one queue."""
 
     servers: int

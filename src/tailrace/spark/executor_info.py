@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from tailrace.worker.main import WorkerLocation
+from tailrace.program.boot import WorkerLocation
 
 _ANCESTORS_MAX = 6
 

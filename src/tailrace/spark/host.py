@@ -24,7 +24,7 @@ from .interrupts import spare_workers
 
 if TYPE_CHECKING:
     from tailrace.config import Settings
-    from tailrace.worker.main import Boot
+    from tailrace.program.boot import Boot
 
 _REASON_CHARS_MAX = 600
 _WATCH_S = 0.5

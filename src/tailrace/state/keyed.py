@@ -1,22 +1,23 @@
-"""Keyed state of one task: a plain dict by key, and the cell through which user code sees the key at hand.
+"""The state of the key at hand, as ``process(key, value, state)`` sees it: a cell on the operator's backend.
 
-The built-in keyed operators work on the dict itself, which is the fastest thing Python has; ``process`` gets a cell.
+``KeyedProcess`` asks the backend for one. The built-in keyed operators do without: they work on the backend's table.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-KeyedState = dict[Any, Any]
+if TYPE_CHECKING:
+    from tailrace.state.backend import StateBackend
 
 
 class Cell:
     """The state of one key, as ``process(key, value, state)`` sees it; re-pointed for each value, so do not keep it."""
 
-    __slots__ = ("_key", "_states")
+    __slots__ = ("_backend", "_key")
 
-    def __init__(self, states: KeyedState) -> None:
-        self._states = states
+    def __init__(self, backend: StateBackend) -> None:
+        self._backend = backend
         self._key: Any = None
 
     def at(self, key: Any) -> Cell:
@@ -26,15 +27,15 @@ class Cell:
 
     def get(self) -> Any:
         """Return the state of the key at hand, None if there is none."""
-        return self._states.get(self._key)
+        return self._backend.get(self._key)
 
     def set(self, value: Any) -> None:
         """Replace the state of the key at hand."""
-        self._states[self._key] = value
+        self._backend.put(self._key, value)
 
     def clear(self) -> None:
         """Forget the key at hand."""
-        self._states.pop(self._key, None)
+        self._backend.delete(self._key)
 
     @property
     def value(self) -> Any:

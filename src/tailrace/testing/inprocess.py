@@ -12,19 +12,22 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
+from tailrace.checkpoint.log import ManifestLog
+from tailrace.checkpoint.settings import Checkpoint
 from tailrace.clock import FakeClock
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.brain import CoordinatorBrain
 from tailrace.coordinator.callbacks import callback_error
 from tailrace.coordinator.deployment import deal_partitions, program_of
-from tailrace.coordinator.explain import explain
-from tailrace.coordinator.incoming import log_lines
+from tailrace.coordinator.incoming import Received, Rewound, log_lines
+from tailrace.coordinator.reporting.explain import explain
+from tailrace.errors import TailraceError
 from tailrace.version import __version__
-from tailrace.worker.uplink.shared_memory import Board
+from tailrace.worker.uplink.shared_memory import UplinkTable
 
-from .cell import Cell
 from .connectors import Written
 from .errors import EndlessError, StalledError
+from .inprocess_worker import InProcessWorker
 from .result import Result
 
 if TYPE_CHECKING:
@@ -33,11 +36,14 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from tailrace.checkpoint.stores.store import ObjectStore
     from tailrace.topology.graph import Topology
 
 _NS_PER_S = 1_000_000_000
 #: How long a turn takes.
 _TURN_NS = 100_000
+#: How likely a write to the store waits for another turn.
+_STORE_WAITS = 0.3
 #: The clock moves at most so far at once, so that nothing timed is overstepped by much.
 _STEP_NS = 100_000_000
 #: A query in which nothing has moved for so long, on its own clock, is stuck; three replays at least.
@@ -70,18 +76,19 @@ def run(
 class _OfHost:
     """The workers whose host has the same name share an uplink."""
 
-    def __init__(self, host: str, board: Board) -> None:
+    def __init__(self, host: str, table: UplinkTable) -> None:
         self._host = host
-        self._board = board
+        self._table = table
 
-    def meet(self, peers: Iterable[protocol.Peer]) -> tuple[frozenset[int], Board]:
-        return frozenset(peer.slot for peer in peers if peer.host == self._host), self._board
+    def meet(self, peers: Iterable[protocol.Peer]) -> tuple[frozenset[int], UplinkTable]:
+        return frozenset(peer.slot for peer in peers if peer.host == self._host), self._table
 
 
 class InProcess:
     """A query in process that a test takes forward by hand. Use it in a ``with`` block.
 
-    Each worker is a node of its own unless ``nodes`` says over how many they are dealt.
+    Each worker is a node of its own unless ``nodes`` says over how many they are dealt. After every turn all brains
+    check what must always hold, unless ``validate`` is off: where the time that a run takes is measured.
     """
 
     def __init__(
@@ -94,32 +101,48 @@ class InProcess:
         clock: FakeClock | None = None,
         seed: int = 0,
         nodes: int | None = None,
+        validate: bool = True,
+        store: ObjectStore | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         flow.validate()
         policy = policy or Policy()
-        self._program = program_of(flow, policy, settings or Settings())
+        durable = store is not None
+        self._program = program_of(flow, policy, settings or Settings(), durable=durable)
         self.clock = clock or FakeClock()
+        #: Where checkpoints go, if there are any.
+        self._store = store
+        self._log = None if store is None else ManifestLog(store)
+        resumed = None if self._log is None else self._log.take_over(self._log.newest())
         self.brain = CoordinatorBrain(
-            "in-process", self._program, workers, deal_partitions(self._program.plan), platform.python_version()
+            "in-process",
+            self._program,
+            workers,
+            deal_partitions(self._program.plan, durable=durable),
+            platform.python_version(),
+            None if store is None else checkpoint or Checkpoint("memory"),
+            resumed,
         )
         self.logs: list[protocol.LogLine] = []
         self._rng = random.Random(seed)  # noqa: S311 - it chooses an order, nothing secret
         self._sinks = {name: spec.fn for name, spec in flow.operators.items() if spec.kind == "sink"}
-        self._collected: dict[str, list[Any]] = {name: [] for name in self._sinks}
-        self._cells: dict[int, Cell] = {}
+        #: Per sink the task, number and value of what has come.
+        self._collected: dict[str, list[tuple[int, int, Any]]] = {name: [] for name in self._sinks}
+        self._cells: dict[int, InProcessWorker] = {}
         self._to_coordinator: deque[tuple[int, int, bytes]] = deque()
         self._stall_s = max(_STALL_S, 3 * policy.replay_timeout_s if policy.tracked else 0.0)
         self._lease_ns = int(self._program.settings.lease_s * _NS_PER_S)
         self._slots: dict[int, int] = {}
         self._connections = 0
         self._nodes = nodes or workers
-        #: The gate's board of each node.
-        self._boards: dict[str, Board] = {}
+        self._validates = validate
+        #: The gate's table of each node.
+        self._tables: dict[str, UplinkTable] = {}
         for slot in range(workers):
             self._register(slot)
 
     def __enter__(self) -> Self:
-        while self.brain.state in {"registering", "deploying"}:
+        while self.brain.state in {"registering", "deploying", "recovering"}:
             self._turn()
         return self
 
@@ -191,7 +214,8 @@ class InProcess:
         counters["read"] = sum(row.get("read", 0) for row in progress[-1]["stages"]) if progress else 0
         counters["restarts"] = self.brain.restarts
         counters["refused_messages"] = sum(cell.brain.refused_messages for cell in self._cells.values())
-        return Result(self._collected, progress, counters, self.logs)
+        collected = {name: [value for _, _, value in rows] for name, rows in self._collected.items()}
+        return Result(collected, progress, counters, self.logs)
 
     def explain(self) -> str:
         """Say what runs where."""
@@ -206,10 +230,11 @@ class InProcess:
         peer = protocol.Peer(slot, 0, f"node-{slot % self._nodes}", ("in-process", number))
         register = protocol.Register(slot, number, 0, "in-process", peer, __version__, platform.python_version())
         self.brain.on_message(number, slot, register, self.clock.now_ns())
-        neighbours = _OfHost(peer.host, self._boards.setdefault(peer.host, Board.in_memory()))
-        self._cells[number] = Cell(slot, self.brain.members[slot].attempt, self.clock, self._find, neighbours)
+        neighbours = _OfHost(peer.host, self._tables.setdefault(peer.host, UplinkTable.in_memory()))
+        attempt = self.brain.members[slot].attempt
+        self._cells[number] = InProcessWorker(slot, attempt, self.clock, self._find, neighbours, self._store)
 
-    def _find(self, slot: int, attempt: int) -> Cell | None:
+    def _find(self, slot: int, attempt: int) -> InProcessWorker | None:
         return next(
             (each for each in self._cells.values() if (each.brain.slot, each.brain.attempt) == (slot, attempt)), None
         )
@@ -240,7 +265,12 @@ class InProcess:
             while cell.brain.control_out:
                 line = protocol.encode(cell.brain.control_out.popleft())
                 self._to_coordinator.append((number, cell.brain.slot, line))
-        return self._coordinate() or moved
+        moved = self._coordinate() or moved
+        if self._validates:
+            self.brain.validate()
+            for cell in self._cells.values():
+                cell.brain.validate()
+        return moved
 
     def _coordinate(self) -> bool:
         moved = bool(self._to_coordinator)
@@ -250,6 +280,7 @@ class InProcess:
             if number in self._slots:  # else its connection is gone, and what it said with it
                 self.brain.on_message(number, slot, protocol.decode_from_worker(line), now_ns)
         self.brain.tick(now_ns)
+        moved = self._publish() or moved
         self._hand_to_sinks()  # before orders go out: that values are taken is one of them
         while self.brain.out:
             moved = True
@@ -258,19 +289,48 @@ class InProcess:
                 self._cells[number].orders.append(protocol.decode_from_coordinator(protocol.encode(message)))
         return moved
 
+    def _publish(self) -> bool:
+        """Write what is to be published, sooner or later."""
+        checkpoints = self.brain.checkpoints
+        if checkpoints is None or self._log is None or not checkpoints.publish:
+            return False
+        if self._rng.random() < _STORE_WAITS:
+            return True
+        manifest, error = checkpoints.publish.popleft(), None
+        try:
+            self._log.append(manifest)
+        except TailraceError as found:
+            error = found
+        checkpoints.published(manifest, error)
+        return True
+
     def _hand_to_sinks(self) -> None:
         lines, dropped = self.brain.logs.take()
         self.logs += lines
         log_lines(lines, dropped)
         while self.brain.received:
             item = self.brain.received.popleft()
+            if isinstance(item, Rewound):
+                self._rewind(item)
+                continue
             try:
-                values = item.loaded()
-                self._collected[item.operator].extend(values.values if isinstance(values, Written) else values)
-                self._sinks[item.operator].receive(values)
+                if item.number >= 0:
+                    self._receive(item)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's sink may raise anything
                 self.brain.fail(callback_error(f"receive() of sink {item.operator!r}", error))
             self.brain.taken({item.connection: item.serial})
+
+    def _receive(self, item: Received) -> None:
+        values = item.loaded()
+        found = values.values if isinstance(values, Written) else values
+        self._collected[item.operator] += [(item.task, item.number, value) for value in found]
+        self._sinks[item.operator].receive_from(item.task, item.number, values)
+
+    def _rewind(self, rewound: Rewound) -> None:
+        for name, sink in self._sinks.items():
+            numbers = rewound.of(name)
+            self._collected[name] = [row for row in self._collected[name] if row[1] < numbers.get(row[0], 0)]
+            sink.rewind(numbers)
 
     # -- time ----------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Links between nodes that take a fixed time, for nodes that are in truth processes of one machine.
 
-``ProcessHost(hosts=..., link_delay_ms=0.5)`` gives its workers a switchboard that reaches another host by TCP only and
+``ProcessHost(hosts=..., link_delay_ms=0.5)`` gives its workers connections that reach another host by TCP only and
 holds what goes there back for so long. The proxy (``testing.proxy``) does the same from outside and can do worse things
 to a link, but takes threads and copies of its own; with a dozen links on two cores these would be what one measures.
 """
@@ -25,7 +25,7 @@ _RETRY_US = 500
 
 
 class DelayedConnections(Connections):
-    """A switchboard for which other host names are other nodes, a little away."""
+    """Connections for which other host names are other nodes, a little away."""
 
     def __init__(self, slot: int, secret: bytes, host: str, settings: Settings, *, delay_ms: float) -> None:
         super().__init__(slot, secret, host, settings)

@@ -12,14 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tailrace.coordinator.errors import WorkerLostError
-from tailrace.worker.main import WorkerLocation, run_worker
+from tailrace.program.boot import WorkerLocation
+from tailrace.worker.main import run_worker
 
 from .links import DelayedConnections
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-    from tailrace.worker.main import Boot
+    from tailrace.program.boot import Boot
 
 _POLL_S = 0.05
 

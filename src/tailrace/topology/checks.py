@@ -20,7 +20,7 @@ from .operators import (
     KEYED_VERBS,
     TASKS_MAX,
     UPDATE_VERBS,
-    Aggregate,
+    Aggregation,
     KeyedOperator,
     Operator,
     OperatorSpec,
@@ -149,9 +149,9 @@ def _check_count(spec: OperatorSpec) -> None:
 
 
 def _check_aggregate(spec: OperatorSpec) -> None:
-    if not isinstance(spec.fn, Aggregate):
+    if not isinstance(spec.fn, Aggregation):
         raise NotCallableError(
-            f"Operator {spec.name!r} needs an Aggregate(init, add, result), found {described(spec.fn)}.",
+            f"Operator {spec.name!r} needs an Aggregation(init, add, result), found {described(spec.fn)}.",
             "Draw it with .aggregate(init, add, result).",
         )
     check_function(spec.name, "aggregate: init", spec.fn.init, (), may_await=False)

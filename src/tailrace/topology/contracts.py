@@ -46,12 +46,13 @@ NO_RECORDS = Records((), [])
 class Reader(ABC):
     """Reads one partition from an offset on. Used by one thread at a time.
 
-    ``bell`` wakes the worker from any thread; it is set before the first read. A reader whose records someone waits for
-    sets ``prompt``: then the coordinator hears of what is complete within moments, not with the next report.
+    ``wakeup`` lets the worker look again, from any thread; it is set before the first read. A reader whose records
+    someone waits for sets ``prompt``: the coordinator then hears of what is complete within moments, not with the next
+    report.
     """
 
     prompt: bool = False
-    bell: Callable[[], None] = staticmethod(lambda: None)
+    wakeup: Callable[[], None] = staticmethod(lambda: None)
 
     @abstractmethod
     def read(self, max_records: int) -> Records:
@@ -124,6 +125,15 @@ class Sink(ABC):
     def close(self) -> None:  # noqa: B027 - optional
         """Make what was written durable and let go of resources; called once after the last write."""
 
+    def snapshot(self) -> Any:
+        """Tell what must go along when the task moves to another worker; nothing unless a sink says otherwise."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Go on from what ``snapshot`` told, in a copy that was opened already; a dict is attributes by default."""
+        if state is not None:
+            vars(self).update(state)
+
     def preflight(self) -> None:  # noqa: B027 - optional
         """On the driver, before Spark starts, raise a named error if this cannot be written to; changes nothing."""
 
@@ -132,6 +142,17 @@ class Sink(ABC):
 
     def receive(self, values: Any) -> None:  # noqa: B027 - optional
         """On the driver, take in what a task gave to ``ctx.emit_to_driver``; called on the object the user made."""
+
+    def receive_from(self, task: int, number: int, values: Any) -> None:
+        """On the driver, take in the values of a task's message of this number; ``receive`` with more to go by."""
+        del task, number
+        self.receive(values)
+
+    def rewind(self, numbers: dict[int, int]) -> None:  # noqa: B027 - optional
+        """On the driver, learn that all tasks went back: each message of a task from its number on comes again.
+
+        A sink that does not care gives what it receives at least once.
+        """
 
     def attend(self) -> None:  # noqa: B027 - optional
         """On the driver, do what time asks for; called several times a second while the query runs."""

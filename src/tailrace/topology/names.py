@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from .errors import DuplicateNameError, OperatorNameError
-from .operators import Aggregate, BatchFunction
+from .operators import Aggregation, BatchFunction
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -33,7 +33,7 @@ def derived_name(verb: str, fn: Any) -> str:
     """Name an operator after its function, class or connector, or after its verb where that says nothing."""
     if verb in {"source", "sink"}:
         return str(getattr(fn, "label", "")) or _snake(type(fn).__name__)
-    if isinstance(fn, Aggregate):
+    if isinstance(fn, Aggregation):
         fn = fn.add
     if isinstance(fn, BatchFunction):
         fn = fn.fn

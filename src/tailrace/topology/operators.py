@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 
 if TYPE_CHECKING:
     import logging
@@ -115,11 +115,34 @@ class Operator:
 
     def snapshot(self) -> Any:
         """Tell what must go along when the task moves to another worker; all attributes but the context by default."""
-        return {name: value for name, value in vars(self).items() if not isinstance(value, TaskContext)}
+        return attributes_of(self)
 
     def restore(self, state: Any) -> None:
         """Go on from what ``snapshot`` told, in a new object that was opened already."""
         vars(self).update(state)
+
+
+@runtime_checkable
+class HasSnapshot(Protocol):
+    """An object that tells what must go along with its task: every Operator and Sink, and any other that can."""
+
+    def snapshot(self) -> Any:
+        """Tell what must go along."""
+        ...
+
+
+@runtime_checkable
+class HasRestore(Protocol):
+    """An object that goes on from what a snapshot told."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from there."""
+        ...
+
+
+def attributes_of(user: Any) -> dict[str, Any]:
+    """What an object has by itself: its attributes, without the context it was opened with."""
+    return {name: value for name, value in vars(user).items() if not isinstance(value, TaskContext)}
 
 
 class KeyedOperator(Operator):
@@ -130,7 +153,7 @@ class KeyedOperator(Operator):
         raise NotImplementedError
 
 
-class Aggregate(NamedTuple):
+class Aggregation(NamedTuple):
     """The parts of ``aggregate``: how a key's accumulator begins, takes a value in and turns into a result."""
 
     init: Callable[[], Any]
@@ -153,7 +176,7 @@ class OperatorSpec:
     """One operator of a topology as plain data.
 
     ``fn`` is the user's function, an Operator (instance or class), a Source, a Sink, the predicates of a branch, an
-    Aggregate, a BatchFunction, or None for count. ``tasks`` of None is filled in from upstream (see ``counts``).
+    Aggregation, a BatchFunction, or None for count. ``tasks`` of None is filled in from upstream (see ``counts``).
     """
 
     name: str

@@ -71,10 +71,7 @@ class Stage:
         It keeps state, or lets results out, or a second run over the same tuple would give something else; what it gave
         the first time is then repeated instead.
         """
-        return not self.is_source and any(
-            op.verb in KEYED_VERBS or op.verb == "process" or op.kind == "sink" or not op.deterministic
-            for op in self.operators
-        )
+        return not self.is_source and any(map(guards, self.operators))
 
     @property
     def ordered(self) -> bool:
@@ -97,14 +94,23 @@ class Plan:
         return self.stages[stage].ordered or any(self.leads_to_order(edge.dst_stage) for edge in self.outputs[stage])
 
 
+def guards(spec: OperatorSpec) -> bool:
+    """Whether duplicates must be dropped in front of an operator."""
+    return spec.verb in KEYED_VERBS or spec.verb == "process" or spec.kind == "sink" or not spec.deterministic
+
+
 def is_async(spec: OperatorSpec) -> bool:
     """Whether the user's function is ``async def``."""
     fn = getattr(spec.fn, "process", spec.fn)
     return inspect.iscoroutinefunction(fn)
 
 
-def make_plan(topology: Topology, *, chaining: bool = True) -> Plan:
-    """Resolve task counts, chain what may be chained and number stages and edges."""
+def make_plan(topology: Topology, *, chaining: bool = True, durable: bool = False) -> Plan:
+    """Resolve task counts, chain what may be chained and number stages and edges.
+
+    Where the query is ``durable``, what has something to remember is not chained to a source: it needs a deduplicator,
+    which knows what was applied of roots that are sent again after a recovery.
+    """
     order = upstream_first(topology)
     tasks = task_counts(topology)
     chained = {
@@ -112,10 +118,12 @@ def make_plan(topology: Topology, *, chaining: bool = True) -> Plan:
     }
     head_of: dict[str, str] = {}
     for name in order:
-        upstream = [
-            edge.src for edge in topology.edges if (edge.src, edge.port, edge.dst) in chained and edge.dst == name
-        ]
-        head_of[name] = head_of[upstream[0]] if upstream else name
+        upstream = [edge for edge in topology.edges if (edge.src, edge.port, edge.dst) in chained and edge.dst == name]
+        head = head_of[upstream[0].src] if upstream else name
+        if durable and head != name and topology.operators[head].verb == "source" and guards(topology.operators[name]):
+            chained.discard((upstream[0].src, upstream[0].port, name))
+            head = name
+        head_of[name] = head
     heads = [name for name in order if head_of[name] == name]
     number = {head: i for i, head in enumerate(heads)}
     stages = tuple(

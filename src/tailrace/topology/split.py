@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from .errors import OptionError
 from .graph import Topology
 from .groupings import Grouping
-from .operators import PORT_OUT, Aggregate, EdgeSpec, Operator, OperatorSpec
+from .operators import PORT_OUT, Aggregation, EdgeSpec, Operator, OperatorSpec
 from .ranking import LargestKeys, keys_and_ranks
 from .streams import KeyedStream
 
@@ -265,4 +265,4 @@ def _split(spec: OperatorSpec) -> tuple[OperatorSpec, OperatorSpec]:
     add, merge = (_count, _add_counts) if spec.verb == "count" else (_Reduce(spec.fn), spec.fn)
     fold = PartialKeyFold(key, add, TELL_EVERY_S if spec.emit == "update" else None)
     parts = replace(spec, name=f"{spec.name}_parts", verb="process", fn=fold, key=None, emit="update")
-    return parts, replace(spec, verb="aggregate", fn=Aggregate(dict, _heard, Whole(merge)), key=_first)
+    return parts, replace(spec, verb="aggregate", fn=Aggregation(dict, _heard, Whole(merge)), key=_first)

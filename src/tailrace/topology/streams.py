@@ -18,7 +18,7 @@ from .operators import (
     PORT_DEAD,
     PORT_OUT,
     PORT_REST,
-    Aggregate,
+    Aggregation,
     BatchFunction,
     DeadLetter,
     KeyedOperator,
@@ -260,7 +260,7 @@ class KeyedStream(BaseStream[T], Generic[K, T]):
         **options: Unpack[UpdateOptions],
     ) -> Stream[Any]:
         """Fold the values of each key: ``acc = add(acc, value)`` from ``init()`` on; emits ``(key, result(acc))``."""
-        return self._add("aggregate", Aggregate(init, add, result), options, self.key)
+        return self._add("aggregate", Aggregation(init, add, result), options, self.key)
 
     def process(
         self,

@@ -6,7 +6,7 @@ HAVE_FUTEX: bool
 
 @final
 class Ring:
-    # One inbox ring: many producers, one consumer (or several claiming consumers).
+    # One inbox ring: many producers, one consumer.
     ring_bytes: int
     ring_bytes_max: int
     max_message_bytes: int
@@ -15,7 +15,7 @@ class Ring:
     full_count: int
     skipped_count: int
     released_count: int
-    bells: int  # how often the bell was rung
+    wakeups: int  # how often wakeup() was called
     path: str
 
     # Make the file exclusively (0600) with its memory allocated, so that a full /dev/shm is OSError(ENOSPC).
@@ -26,26 +26,15 @@ class Ring:
     @staticmethod
     def attach(path: str) -> Ring: ...
 
-    # Send a message of any size, a large one by a side file; waits for room like send. For one that can wait, a patient
-    # receiver is not woken. Aside: a receiver that is woken gets this core for a moment.
+    # Send a message of any size, a large one by a side file; False: no room within the timeout. 0 does not wait, below
+    # 0 waits for ever; the GIL is released meanwhile. For one that can wait, a patient receiver is not woken. Aside: a
+    # receiver that is woken gets this core for a moment.
     def post(
         self, target: int, payload: Buffer, timeout_us: int, can_wait: bool = False, aside: bool = True, /
     ) -> bool: ...
 
-    # False: no room now. ValueError if larger than max_message_bytes.
-    def try_send(self, target: int, payload: Buffer, /) -> bool: ...
-
-    # Wait for room with the GIL released; below 0 means for ever.
-    def send(self, target: int, payload: Buffer, timeout_us: int) -> bool: ...
-
-    # Send several messages for one target under one head.
-    def send_batch(self, target: int, payloads: list[bytes] | tuple[bytes, ...], timeout_us: int = 0) -> bool: ...
-
-    # Send by a side file; for messages larger than max_message_bytes.
-    def send_large(self, target: int, payload: Buffer, timeout_us: int) -> bool: ...
-
-    # Wait like wait, unless something is ready, then take like recv; empty at the timeout or when the bell was rung.
-    # A patient one is not woken by what can wait.
+    # Wait like wait, unless something is ready, then take what is, as (target, payload); empty at the timeout or at a
+    # wakeup. A patient one is not woken by what can wait.
     def receive(self, max_records: int, timeout_us: int, patient: bool = False, /) -> list[tuple[int, bytes]]: ...
 
     # Like receive, but large payloads are views of the ring itself, which hold until the next call that waits or takes.
@@ -59,25 +48,13 @@ class Ring:
     # How many records this Ring has received since the last tally, their bytes, and those of the largest.
     def tally(self) -> tuple[int, int, int]: ...
 
-    # Take ready records without waiting, as (target, payload); a batch record gives several entries.
-    def recv(self, max_records: int = 64) -> list[tuple[int, bytes]]: ...
-
-    # Like recv, as (token, target, payload); each record stays ours until done or give_back.
-    def claim(self, max_records: int = 1) -> list[tuple[int, int, bytes]]: ...
-
-    # End a claim: the record is read and its space is free.
-    def done(self, token: int, /) -> None: ...
-
-    # Undo a claim: another consumer may take the record.
-    def give_back(self, token: int, /) -> None: ...
-
-    # Wait, GIL released, until a record is ready or the bell was rung since the last wait; False at the timeout.
+    # Wait, GIL released, until a record is ready or a wakeup came since the last wait; False at the timeout.
     def wait(self, timeout_us: int, /) -> bool: ...
 
     # Wake the waiter, from any thread of any attached process.
-    def bell(self) -> None: ...
+    def wakeup(self) -> None: ...
 
-    # Ring the bell at each event of an epoll set of edge-triggered descriptors, until stop_watching().
+    # Call wakeup() at each event of an epoll set of edge-triggered descriptors, until stop_watching().
     def watch_fd(self, epoll_fd: int, /) -> None: ...
 
     # End the running watch_fd, or the next one if none runs.
@@ -89,5 +66,5 @@ class Ring:
     # Change the ring's size within ring_bytes_max, with traffic under way.
     def resize(self, ring_bytes: int, /) -> None: ...
 
-    # Give back claims, leave the ring and unmap it; the file stays.
+    # Free what was lent, leave the ring and unmap it; the file stays.
     def close(self) -> None: ...

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import pickle
 import struct
-import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cloudpickle
 import msgspec
 
-from tailrace.batch import Batch, numbers
+from tailrace.batch import Batch, from_bytes, to_bytes
 from tailrace.errors import ShareError
-
-if TYPE_CHECKING:
-    from array import array
 
 _LETTER: dict[type, str] = {str: "s", int: "i", float: "f", bytes: "y", bool: "b"}
 _TYPE: dict[str, Any] = {letter: kind for kind, letter in _LETTER.items()}
@@ -28,7 +24,9 @@ _encode = msgspec.msgpack.Encoder().encode
 _COUNT = struct.Struct("<I")
 #: Parts of a tuple that a signature names; its length is one byte.
 _PLACES_MAX = 250
-_BIG_ENDIAN = sys.byteorder == "big"
+
+#: Heads on the wire are little-endian numbers in a row.
+encode_heads, decode_heads = to_bytes, from_bytes
 
 
 def signature(values: list[Any]) -> str:
@@ -61,23 +59,6 @@ def _decoder(sig: str) -> msgspec.msgpack.Decoder[Any]:
         value = _TYPE[sig]
         values = list[value]
     return msgspec.msgpack.Decoder(tuple[list[int] | None, values])
-
-
-def encode_heads(heads: array[int]) -> bytes:
-    """Encode heads: little-endian numbers in a row."""
-    if _BIG_ENDIAN:
-        heads = heads[:]
-        heads.byteswap()
-    return heads.tobytes()
-
-
-def decode_heads(payload: memoryview) -> array[int]:
-    """Decode what ``encode_heads`` made."""
-    heads = numbers()
-    heads.frombytes(payload)
-    if _BIG_ENDIAN:
-        heads.byteswap()
-    return heads
 
 
 def encode_batch(batch: Batch) -> bytes:

@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from tailrace.transport.handshake import DATA, ClientHandshake, HandshakeError, Identity, ServerHandshake
 from tailrace.transport.node_endpoint import NodeEndpoint, same_node
-from tailrace.transport.ring import Outlet as RingOutlet
+from tailrace.transport.ring import RingWriter
 from tailrace.transport.segments import SegmentError
 from tailrace.transport.stream import UNPROVED_MAX, ClosedError, StreamConnection
 from tailrace.transport.waiting import FutexWaiter, SelectWaiter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _RECONNECT_S = 0.5
 _RECV_RECORDS = 256
-#: Sockets of a worker with a ring are looked at when the bell was rung, which they do, and at least this often.
+#: Sockets of a worker with a ring are looked at when it is woken, which they do, and at least this often.
 _SELECT_S = 0.005
 _LISTEN_BACKLOG = 128
 _CONTROL = "control"
@@ -64,13 +64,13 @@ class Connections:
         self.reconnected: list[int] = []
         self.control_ready = False
         self._selected_s = 0.0
-        self._bells_heard = -1
+        self._wakeups_seen = -1
         #: What was taken on waking; None when the last thing was not to wait.
         self._early: list[tuple[int, bytes | memoryview]] | None = None
         self.endpoint = NodeEndpoint(settings)
-        inbox = self.endpoint.inbox
+        reader = self.endpoint.reader
         self._waiter: Waiter = (
-            SelectWaiter(self._selector) if inbox is None else FutexWaiter(self._selector, inbox, _RECV_RECORDS)
+            SelectWaiter(self._selector) if reader is None else FutexWaiter(self._selector, reader, _RECV_RECORDS)
         )
         self._tcp = self._listen(socket.create_server((host, 0), backlog=_LISTEN_BACKLOG))
         self.tcp_address: tuple[str, int] = self._tcp.getsockname()[:2]
@@ -118,15 +118,15 @@ class Connections:
     def poll(self) -> list[bytes | memoryview]:
         """Take in what has come, without waiting; large messages lie in the ring until ``end_borrowing``."""
         found: list[bytes | memoryview] = []
-        inbox = self.endpoint.inbox
-        if inbox is not None:
-            records = inbox.borrow(_RECV_RECORDS) if self._early is None else self._early
+        reader = self.endpoint.reader
+        if reader is not None:
+            records = reader.borrow(_RECV_RECORDS) if self._early is None else self._early
             self._early = None
             found = [payload for _, payload in records]
-            if not self._sockets_may_have_something(inbox.ring.bells):
+            if not self._sockets_may_have_something(reader.ring.wakeups):
                 return found  # a system call less in front of the work
         for key, events in self._selector.select(0):
-            self._bells_heard = -1  # there may be more than is read at once
+            self._wakeups_seen = -1  # there may be more than is read at once
             thing = key.data
             if isinstance(thing, socket.socket):
                 self._accept(thing)
@@ -141,27 +141,27 @@ class Connections:
 
     def end_borrowing(self) -> None:
         """Free what ``poll`` gave: it is read."""
-        if self.endpoint.inbox is not None:
-            self.endpoint.inbox.ring.end_borrowing()
+        if self.endpoint.reader is not None:
+            self.endpoint.reader.ring.end_borrowing()
 
-    def _sockets_may_have_something(self, bells: int) -> bool:
+    def _sockets_may_have_something(self, wakeups: int) -> bool:
         now_s = time.monotonic()
-        if bells == self._bells_heard and now_s - self._selected_s < _SELECT_S:
+        if wakeups == self._wakeups_seen and now_s - self._selected_s < _SELECT_S:
             return False
-        self._bells_heard = bells
+        self._wakeups_seen = wakeups
         self._selected_s = now_s
         return True
 
     def wait(self, timeout_us: int, *, patient: bool = False) -> None:
-        """Sleep until something comes, the bell is rung or the time is up; what came is there for ``poll``.
+        """Sleep until something comes, it is woken or the time is up; what came is there for ``poll``.
 
         A ``patient`` sleeper, whose time is short, is not woken by acks.
         """
         self._early = self._waiter.wait(timeout_us, patient=patient)
 
-    def bell(self) -> None:
+    def wakeup(self) -> None:
         """Wake the loop, from any thread."""
-        self._waiter.bell()
+        self._waiter.wakeup()
 
     def _accept(self, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -232,7 +232,7 @@ class Connections:
         wanted = self._settings.transport
         if wanted == "tcp" or not same_node(peer):
             return "tcp"
-        if peer.ring and self.endpoint.inbox is not None and wanted in {"auto", "ring"}:
+        if peer.ring and self.endpoint.reader is not None and wanted in {"auto", "ring"}:
             return "ring"
         return "uds" if peer.uds else "tcp"
 
@@ -253,11 +253,11 @@ class Connections:
 class _Link:
     """The way to one peer: opened when first used, opened again if it breaks while the peer lives."""
 
-    def __init__(self, board: Connections, peer: Peer) -> None:
+    def __init__(self, connections: Connections, peer: Peer) -> None:
         self.kind = ""
-        self._board = board
+        self._connections = connections
         self._peer = peer
-        self._ring: RingOutlet | None = None
+        self._ring: RingWriter | None = None
         self._connection: StreamConnection | None = None
         self._retry_s = 0.0
         self._broken = False
@@ -278,24 +278,24 @@ class _Link:
             self._lose()
             return False
         if taken and self._connection.wants_write:
-            self._board.watch(self._connection, self, wants_write=True)
+            self._connections.watch(self._connection, self, wants_write=True)
         return taken
 
     def _open(self) -> None:
         if time.monotonic() < self._retry_s:
             return
         self._retry_s = time.monotonic() + _RECONNECT_S
-        self.kind = self.kind or self._board.choose(self._peer)
+        self.kind = self.kind or self._connections.choose(self._peer)
         try:
             if self.kind == "ring":
-                self._ring = RingOutlet(self._peer.ring)
+                self._ring = RingWriter(self._peer.ring)
                 return
-            self._connection = self._board.connect(self._peer, self.kind)
+            self._connection = self._connections.connect(self._peer, self.kind)
         except (OSError, SegmentError):
             if self.kind == "ring":
                 self.kind = "uds"
             return
-        self._board.watch(self._connection, self, wants_write=True)
+        self._connections.watch(self._connection, self, wants_write=True)
 
     def mend(self) -> None:
         """Open a broken connection without waiting for something to send: the peer must learn what was lost."""
@@ -319,13 +319,13 @@ class _Link:
             return
         if connection.ready and not was_ready and self._broken:
             self._broken = False
-            self._board.reconnected.append(self._peer.slot)
-        self._board.watch(connection, self, connection.wants_write)
+            self._connections.reconnected.append(self._peer.slot)
+        self._connections.watch(connection, self, connection.wants_write)
 
     def _lose(self) -> None:
         if self._connection is not None:
             self._broken = self._broken or self._connection.ready
-            self._board.unwatch(self._connection)
+            self._connections.unwatch(self._connection)
             self._connection.close()
             self._connection = None
 

@@ -23,14 +23,14 @@ else:
 Opened = tuple[int, int, Any]
 
 
-def frame_of(channel: int, serial: int, batch: Batch, before: bytes = b"") -> bytes:
+def frame_of(channel: int, batch: Batch, before: bytes = b"") -> bytes:
     """Frame a batch of data, behind bytes that are there already, such as the head of a message."""
     if NATIVE:
-        framed = pack_frame(channel, serial, batch.values, batch.sizes, batch.heads, before)
+        framed = pack_frame(channel, batch.values, batch.sizes, batch.heads, before)
         if framed is not None:
             return framed
     payload = codec.encode_batch(batch)
-    return b"".join((before, wire.frame_head(wire.DATA, channel, serial, len(payload)), payload))
+    return b"".join((before, wire.frame_head(wire.DATA, channel, len(payload)), payload))
 
 
 def opened(message: bytes | memoryview) -> tuple[int, int, list[Opened]]:

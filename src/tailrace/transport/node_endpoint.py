@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.transport import ring as rings
-from tailrace.transport.segments import Folder, NoSharedMemoryError, Probe, reads_probe
+from tailrace.transport.segments import Folder, NoSharedMemoryError, Probe, RingUnavailableError, reads_probe
 
 if TYPE_CHECKING:
     from tailrace.config import Settings
@@ -23,20 +23,20 @@ class NodeEndpoint:
         self._folder = Folder.make()
         self.probe = self._folder.write_probe()
         self.uds_path = str(self._folder.path / "inbox.sock")
-        self.inbox: rings.Inbox | None = None
+        self.reader: rings.RingReader | None = None
         self.why_no_ring = ""
         if settings.transport not in {"auto", "ring"}:
             self.why_no_ring = f"the setting transport is {settings.transport!r}"
             return
         try:
-            self.inbox = rings.Inbox(str(self._folder.path / "ring"), settings.ring_bytes)
-        except (NoSharedMemoryError, rings.RingUnavailableError) as error:
+            self.reader = rings.RingReader(str(self._folder.path / "ring"), settings.ring_bytes)
+        except (NoSharedMemoryError, RingUnavailableError) as error:
             if settings.transport == "ring":
                 self.close()
                 raise
             self.why_no_ring = error.message
             return
-        self.inbox.set_waiting(rings.Waiting[settings.ring_waiting.upper()], settings.ring_spin_us)
+        self.reader.set_waiting(rings.Waiting[settings.ring_waiting.upper()], settings.ring_spin_us)
 
     def path_of(self, name: str) -> str:
         """Where a further file of this worker goes; it is removed with the folder."""
@@ -45,12 +45,12 @@ class NodeEndpoint:
     @property
     def ring_path(self) -> str:
         """Where peers of this node find the ring; empty without one."""
-        return "" if self.inbox is None else self.inbox.path
+        return "" if self.reader is None else self.reader.path
 
     def close(self) -> None:
         """Unmap the ring and remove the folder."""
-        if self.inbox is not None:
-            self.inbox.close()
+        if self.reader is not None:
+            self.reader.close()
         self._folder.close()
 
 

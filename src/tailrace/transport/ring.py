@@ -1,4 +1,4 @@
-"""The shared-memory ring between workers of one node, typed: inboxes, outlets into them, inboxes shared by claiming.
+"""The shared-memory ring between workers of one node, typed: its one reader, and its writers.
 
 Workers of one node call it where ``AVAILABLE``; elsewhere ``WHY_NOT`` says why and they use Unix sockets. It touches
 the files of rings only (TurboStream, section IV; the byte layout and what differs from the paper is in native/ring.h).
@@ -13,13 +13,9 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from tailrace.errors import TailraceError
-
-from .segments import as_segment_error, check_ours
+from .segments import RingUnavailableError, as_segment_error, check_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ._ring import Buffer
 
 try:
@@ -42,12 +38,6 @@ _UNIT_BYTES = 64
 # The sizer looks now and then only: it must not cost what it saves.
 _TALLY_EVERY_CALLS = 16
 _LOOK_EVERY_RECORDS = 256
-
-
-class RingUnavailableError(TailraceError):
-    """The native extension is missing on this machine."""
-
-    exit_code = 33
 
 
 class Waiting(IntEnum):
@@ -103,7 +93,7 @@ def _ring_for(message_bytes: int) -> int:
     return _LARGEST_PER_RING * _UNIT_BYTES * -(-message_bytes // _UNIT_BYTES)
 
 
-class Inbox:
+class RingReader:
     """The ring of one worker: made by it, read by its loop."""
 
     def __init__(self, path: str, ring_bytes: int = RING_BYTES, ring_bytes_bound: int = RING_BYTES_BOUND) -> None:
@@ -122,15 +112,15 @@ class Inbox:
         self.ring.set_waiting(int(strategy), spin_us)
 
     def wait(self, timeout_us: int) -> bool:
-        """Wait until something is ready or the bell was rung; below 0 for ever. Other threads run meanwhile."""
+        """Wait until something is ready or it was woken; below 0 for ever. Other threads run meanwhile."""
         return self.ring.wait(timeout_us)
 
-    def bell(self) -> None:
+    def wakeup(self) -> None:
         """Wake the one who waits."""
-        self.ring.bell()
+        self.ring.wakeup()
 
     def receive(self, max_records: int = 64, timeout_us: int = 0, *, patient: bool = False) -> list[tuple[int, bytes]]:
-        """Take what is ready, as (target task, payload), waiting for the first; empty also when the bell was rung.
+        """Take what is ready, as (target task, payload), waiting for the first; empty also when it was woken.
 
         A ``patient`` one, whose timeout is short, is not woken by messages that can wait.
         """
@@ -140,7 +130,7 @@ class Inbox:
     def borrow(
         self, max_records: int = 64, timeout_us: int = 0, *, patient: bool = False
     ) -> list[tuple[int, bytes | memoryview]]:
-        """Like ``receive``, without copying what is large: those payloads hold until the next call to this inbox."""
+        """Like ``receive``, without copying what is large: those payloads hold until the next call to this reader."""
         self._adapt()
         return self.ring.borrow(max_records, timeout_us, patient)
 
@@ -162,7 +152,7 @@ class Inbox:
         self.ring.close()
 
 
-class Outlet:
+class RingWriter:
     """The way into a peer's ring."""
 
     def __init__(self, path: str) -> None:
@@ -183,46 +173,8 @@ class Outlet:
         except OSError as error:  # the file beside the ring that a large message takes
             raise as_segment_error(error, self.path) from error
 
-    def send_batch(self, target: int, payloads: Sequence[bytes], timeout_us: int = 0) -> bool:
-        """Send several messages for one task under one head."""
-        return self.ring.send_batch(target, tuple(payloads), timeout_us)
-
     def close(self) -> None:
         """Leave the ring."""
-        self.ring.close()
-
-
-class SharedInbox:
-    """One of several consumers of a ring, each of which claims what it works on.
-
-    A claim lasts until ``done`` or ``give_back``; those of a consumer that dies go back to the ring and are claimed
-    again, so a message may be seen twice after a death, never lost. Messages of one batch share a token: call ``done``
-    after the last of them.
-    """
-
-    def __init__(self, path: str) -> None:
-        """Attach as a consumer of a ring that the owner of the group has made."""
-        self.path = path
-        self.ring = _attach(path)
-
-    def wait(self, timeout_us: int) -> bool:
-        """Wait until something is ready or the bell was rung; below 0 for ever."""
-        return self.ring.wait(timeout_us)
-
-    def claim(self, max_records: int = 1) -> list[tuple[int, int, bytes]]:
-        """Claim what is ready, as (token, target task, payload), without waiting."""
-        return self.ring.claim(max_records)
-
-    def done(self, token: int) -> None:
-        """End a claim: the record's space is free."""
-        self.ring.done(token)
-
-    def give_back(self, token: int) -> None:
-        """Undo a claim: another consumer may take the record."""
-        self.ring.give_back(token)
-
-    def close(self) -> None:
-        """Give back all claims and leave the ring."""
         self.ring.close()
 
 

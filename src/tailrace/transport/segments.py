@@ -55,6 +55,12 @@ class ForeignSegmentError(SegmentError):
     exit_code = 32
 
 
+class RingUnavailableError(TailraceError):
+    """The native extension is missing on this machine."""
+
+    exit_code = 33
+
+
 class Probe(NamedTuple):
     """What a peer must read to prove that it stands on the same node."""
 

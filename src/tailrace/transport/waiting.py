@@ -1,6 +1,6 @@
 """How a worker's loop sleeps until something comes: on a futex where there is a ring, else in the selector.
 
-With a ring, one C thread sits in ``epoll_wait`` over the selector's own descriptor and rings the ring's bell when a
+With a ring, one C thread sits in ``epoll_wait`` over the selector's own descriptor and wakes the ring when a
 socket has something, so that a single futex wait covers both and no Python runs to wake Python.
 """
 
@@ -15,7 +15,7 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from .ring import Inbox
+    from .ring import RingReader
 
 
 _PR_SET_TIMERSLACK = 29
@@ -32,13 +32,13 @@ class Waiter(Protocol):
     """Sleeps and is woken."""
 
     def wait(self, timeout_us: int, *, patient: bool) -> list[tuple[int, bytes | memoryview]]:
-        """Sleep until something comes, the bell is rung or the time is up; gives the records it took on waking.
+        """Sleep until something comes, it is woken or the time is up; gives the records it took on waking.
 
         A ``patient`` sleeper need not be woken by what can wait.
         """
         ...
 
-    def bell(self) -> None:
+    def wakeup(self) -> None:
         """Wake the sleeper, from any thread."""
         ...
 
@@ -48,7 +48,7 @@ class Waiter(Protocol):
 
 
 class SelectWaiter:
-    """Sleeps in the selector; a socket pair is the bell."""
+    """Sleeps in the selector; a socket pair carries wakeups."""
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self._selector = selector
@@ -58,7 +58,7 @@ class SelectWaiter:
         selector.register(self._inner, selectors.EVENT_READ, None)
 
     def wait(self, timeout_us: int, *, patient: bool) -> list[tuple[int, bytes | memoryview]]:
-        """Sleep until a socket has something or the bell is rung; sockets are read by who asked."""
+        """Sleep until a socket has something or it is woken; sockets are read by who asked."""
         del patient  # a socket wakes for everything
         try:
             # The selector would sleep for whole milliseconds; a source naps for less, and so does a link with a delay.
@@ -69,7 +69,7 @@ class SelectWaiter:
             self._inner.recv(4096)
         return []
 
-    def bell(self) -> None:
+    def wakeup(self) -> None:
         """Wake the sleeper."""
         with contextlib.suppress(BlockingIOError, OSError):
             self._outer.send(b"\0")
@@ -82,33 +82,33 @@ class SelectWaiter:
 
 
 class FutexWaiter:
-    """Sleeps on the ring's futex; sockets ring its bell."""
+    """Sleeps on the ring's futex; sockets wake it."""
 
-    def __init__(self, selector: selectors.BaseSelector, inbox: Inbox, records_max: int) -> None:
-        self._inbox = inbox
+    def __init__(self, selector: selectors.BaseSelector, reader: RingReader, records_max: int) -> None:
+        self._reader = reader
         self._records_max = records_max
         self._epoll = select.epoll()
         # The selector's own epoll set is watched, so that sockets come and go without anyone telling the watcher.
         self._epoll.register(selector.fileno(), select.EPOLLIN | select.EPOLLET)  # type: ignore[attr-defined]
         self._watcher = threading.Thread(
-            target=inbox.ring.watch_fd, args=(self._epoll.fileno(),), name="tailrace-watch", daemon=True
+            target=reader.ring.watch_fd, args=(self._epoll.fileno(),), name="tailrace-watch", daemon=True
         )
         self._watcher.start()
 
     def wait(self, timeout_us: int, *, patient: bool) -> list[tuple[int, bytes | memoryview]]:
-        """Sleep until a record is there or the bell is rung, and take what is there.
+        """Sleep until a record is there or it is woken, and take what is there.
 
         One call for both: Python around a wake-up costs as much as the wake-up.
         """
-        return self._inbox.borrow(self._records_max, timeout_us, patient=patient)
+        return self._reader.borrow(self._records_max, timeout_us, patient=patient)
 
-    def bell(self) -> None:
+    def wakeup(self) -> None:
         """Wake the sleeper; a task's thread may come to it when all is closed, and nobody sleeps there any more."""
         with contextlib.suppress(ValueError):
-            self._inbox.bell()
+            self._reader.wakeup()
 
     def close(self) -> None:
         """End the watching thread."""
-        self._inbox.ring.stop_watching()
+        self._reader.ring.stop_watching()
         self._watcher.join(timeout=5)
         self._epoll.close()

@@ -7,55 +7,63 @@
     +--------+---------+-------+-------+ ...
 
     frame
-    +--------+---------+--------+--------+------------------+
-    | kind   | channel | serial | length | payload (length) |
-    | u8     | u32     | u32    | u32    |                  |
-    +--------+---------+--------+--------+------------------+
+    +--------+---------+--------+------------------+
+    | kind   | channel | length | payload (length) |
+    | u8     | u32     | u32    |                  |
+    +--------+---------+--------+------------------+
+
+    payload of a control item: its fields in order (``tailrace.items``)
+    end      -                          moved   channel epoch u32, slot u16      credit  consumed u64, channel epoch u32
+    marker   checkpoint epoch u32       behind  epoch u32                        resync  sent u64
+    paused   epoch u32                  seen    either of these epochs u32       prompt  on u8
 
 All numbers are little endian. ``slot`` and ``attempt`` say who wrote the message, so that one from a worker that has
-been replaced is refused whatever transport it came by. ``serial`` counts the frames of a channel: a gap is a loss.
+been replaced is refused whatever transport it came by.
 """
 
 from __future__ import annotations
 
 import struct
+from dataclasses import astuple
 from typing import TYPE_CHECKING, NamedTuple
 
+from tailrace import items
 from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: A batch; ``codec`` has its layout.
 DATA = 1
-END = 2
+#: Acks of a worker for the sources of another; belongs to no channel.
 ACKS = 3
 CREDITS = 4
-RESYNC = 5
-#: Nothing more comes on this channel until its receiving task has moved: the epoch of the plan.
-PAUSED = 6
-#: What comes next on this channel comes from another slot: the channel's new epoch and that slot.
-MOVED = 7
-#: All that came on this channel before ``MOVED`` is here: the epoch.
-SEEN = 8
-#: A part of a task on its way to another worker; ``channel`` is the task's place in the plan.
+#: A part of what moves on its way to another worker; ``channel`` is the row of the order to move it.
 STATE = 9
-#: What comes next on this channel comes after the key groups of its sending task have moved: the epoch of the plan.
-BEHIND = 10
-#: All that came on this channel before ``BEHIND`` is here: the epoch.
-BEHIND_SEEN = 11
-#: A part of what goes with moving key groups; ``channel`` is the row of the plan.
-KEYS = 12
-#: Whether to credit whatever is taken at once, because the sender waits for bytes: 1, or 0 when it no longer does.
-PROMPT = 13
-#: What is said while tasks move, and while key groups do.
-MOVING = frozenset({PAUSED, MOVED, SEEN, STATE})
-MOVING_KEYS = frozenset({BEHIND, BEHIND_SEEN, KEYS})
-KINDS = frozenset({DATA, END, ACKS, CREDITS, RESYNC, PROMPT}) | MOVING | MOVING_KEYS
+#: Stands first in a message of a query with checkpoints: the sender's epoch in place of the channel, and the execution.
+EPOCH = 15
+
+#: The kind and the payload of each control item.
+CONTROL: dict[type[items.Control], tuple[int, struct.Struct]] = {
+    items.End: (2, struct.Struct("<")),
+    items.Credit: (CREDITS, struct.Struct("<QI")),
+    items.Resync: (5, struct.Struct("<Q")),
+    items.Paused: (6, struct.Struct("<I")),
+    items.Moved: (7, struct.Struct("<IH")),
+    items.Seen: (8, struct.Struct("<I")),
+    items.Behind: (10, struct.Struct("<I")),
+    items.Prompt: (13, struct.Struct("<?")),
+    items.Marker: (14, struct.Struct("<I")),
+}
+_CONTROL_OF = {kind: (item, payload) for item, (kind, payload) in CONTROL.items()}
+KINDS = frozenset({DATA, ACKS, STATE, EPOCH}) | _CONTROL_OF.keys()
 
 _MESSAGE = struct.Struct("<HI")
-_FRAME = struct.Struct("<BIII")
-#: What a credit says: tuples consumed in all, and the epoch of the channel in which they are counted.
-CREDIT = struct.Struct("<QI")
+_FRAME = struct.Struct("<BII")
+#: For those who write and read credits without making an item of each: there is one for every few batches.
+CREDIT = CONTROL[items.Credit][1]
+#: The execution of a message's sender.
+EXECUTION = struct.Struct("<I")
 MESSAGE_HEAD_BYTES = _MESSAGE.size
 FRAME_HEAD_BYTES = _FRAME.size
 
@@ -69,7 +77,6 @@ class Frame(NamedTuple):
 
     kind: int
     channel: int
-    serial: int
     payload: memoryview
 
 
@@ -78,9 +85,25 @@ def message_head(slot: int, attempt: int) -> bytes:
     return _MESSAGE.pack(slot, attempt)
 
 
-def frame_head(kind: int, channel: int, serial: int, length: int) -> bytes:
+def frame_head(kind: int, channel: int, length: int) -> bytes:
     """Open a frame."""
-    return _FRAME.pack(kind, channel, serial & 0xFFFFFFFF, length)
+    return _FRAME.pack(kind, channel, length)
+
+
+def control_frame(channel: int, item: items.Control) -> bytes:
+    """Write a control item of a channel as a frame."""
+    kind, payload = CONTROL[type(item)]
+    return _FRAME.pack(kind, channel, payload.size) + payload.pack(*astuple(item))  # type: ignore[call-overload]
+
+
+def control_of(kind: int, content: bytes | memoryview) -> items.Control:
+    """Read the control item that a frame of this kind holds."""
+    if kind not in _CONTROL_OF:
+        raise WireError(f"A frame of kind {kind} holds no control item.")
+    item, payload = _CONTROL_OF[kind]
+    if len(content) != payload.size:
+        raise WireError(f"A frame of kind {kind} has a payload of {payload.size} bytes; found {len(content)}.")
+    return item(*payload.unpack(content))
 
 
 def sender(message: bytes | memoryview) -> tuple[int, int]:
@@ -98,9 +121,9 @@ def frames(message: bytes | memoryview) -> Iterator[Frame]:
     while at < end:
         if end - at < FRAME_HEAD_BYTES:
             raise WireError(f"A frame's head has {FRAME_HEAD_BYTES} bytes; found {end - at}.")
-        kind, channel, serial, length = _FRAME.unpack_from(view, at)
+        kind, channel, length = _FRAME.unpack_from(view, at)
         at += FRAME_HEAD_BYTES
         if kind not in KINDS or length > end - at:
             raise WireError(f"Found a frame of kind {kind} and {length} bytes with {end - at} bytes left.")
-        yield Frame(kind, channel, serial, view[at : at + length])
+        yield Frame(kind, channel, view[at : at + length])
         at += length

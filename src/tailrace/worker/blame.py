@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import TailraceError
+from tailrace.program.errors import CloseError, OperatorError, operator_error, shown, user_stack
 from tailrace.topology.callables import function_name
 from tailrace.topology.operators import KEYED_VERBS
 from tailrace.worker.execution.task import CloseWork, ReadWork, TickWork
-
-from .errors import CloseError, OperatorError, operator_error, shown, user_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ The loop (real or simulated) feeds it and carries out what it says:
     flush()           send what waits; ``send(slot, bytes)`` was passed in and says whether there was room
     wait_us()         how long the loop may sleep
 
-Its parts: ``delivery`` moves tuples, ``scheduler`` picks work, ``completion`` takes results in, ``acks`` acknowledges,
-``replay_timer`` sends again, ``reporter`` reports.
+What it was told to run, and all that serves it, is its ``deployment``; the brain itself knows who this worker is,
+whether it runs, and which task's code is at hand.
 """
 
 from __future__ import annotations
@@ -19,39 +19,26 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.connect import lookup
+from tailrace.program.errors import ProtocolError, user_stack
+from tailrace.reports import ProcessReport
 from tailrace.transport import codec
 from tailrace.transport import message_codec as mail
-from tailrace.worker.exchange.acks import Acknowledger
-from tailrace.worker.exchange.delivery import Delivery
-from tailrace.worker.exchange.nearness import Nearness
-from tailrace.worker.execution.completion import Completion
-from tailrace.worker.execution.replay_timer import ReplayTimer
-from tailrace.worker.execution.scheduler import HELD_US, IDLE_US, Scheduler
-from tailrace.worker.migration.channel_control import ChannelControl
-from tailrace.worker.migration.key_mover import LOOK_US, KeyMover
-from tailrace.worker.migration.mover import Mover
-from tailrace.worker.reporter import Reporter
-from tailrace.worker.uplink.link import open_uplink
-from tailrace.worker.worker_state import WorkerState
+from tailrace.worker.checkpoint.restore import no_store
+from tailrace.worker.deployment import Deployment, Surroundings
+from tailrace.worker.execution.scheduler import HELD_US, IDLE_US
 
-from .availability import Availability
 from .blame import call_error, grouping_error, named_error
-from .build import Site
 from .ending import close_task
-from .errors import ProtocolError, user_stack
-from .switching import Switching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from tailrace.clock import Clock
     from tailrace.topology.operators import OperatorSpec, TaskContext
+    from tailrace.worker.checkpoint.cutter import PartWrite
     from tailrace.worker.execution.task import Task, Work
     from tailrace.worker.uplink.link import Meets
 
-    from .build import Program
-
-_NS_PER_S = 1_000_000_000
 #: Characters of one line of a log.
 LOG_CHARS_MAX = 5000
 
@@ -67,6 +54,7 @@ class WorkerBrain:
         send: Callable[[int, bytes], bool],
         context_of: Callable[[OperatorSpec, int, int], TaskContext],
         node_peers: Meets | None = None,
+        get_object: Callable[[str], bytes] = no_store,
     ) -> None:
         self.slot = slot
         self.attempt = attempt
@@ -76,17 +64,18 @@ class WorkerBrain:
         self.refused_messages = 0
         self.stopped = False
         self.failed = False
-        self._send = send
-        self._context_of = context_of
-        #: Who stands behind the same limited uplink; None where there is none.
-        self._node_peers = node_peers
-        self._worker: WorkerState | None = None
+        self._around = Surroundings(
+            slot, attempt, clock, send, context_of, node_peers, self.control_out, self._enter, self._of_process
+        )
+        self._deployment: Deployment | None = None
+        #: Tasks of a deployment that was dropped, until the loop has ended their threads.
+        self._dropped: list[Task] = []
         self._running = False
-        self._replay_timer: ReplayTimer | None = None
-        self._measures = True
         #: Whether so much waits for the driver that no user code may run.
         self._driver_behind = False
-        self._bell: Callable[[], None] | None = None
+        self._wakeup: Callable[[], None] | None = None
+        #: How objects of a checkpoint's store are read.
+        self._get = get_object
         #: The task whose code the loop runs outside of pieces of work: its ``open()``, key and grouping functions.
         self._current: Task | None = None
         #: The operator and task that are being built.
@@ -97,12 +86,22 @@ class WorkerBrain:
     @property
     def tasks(self) -> list[Task]:
         """The tasks that were deployed here."""
-        return [] if self._worker is None else self._worker.tasks
+        return [] if self._deployment is None else self._deployment.worker.tasks
+
+    @property
+    def deployment(self) -> Deployment:
+        """What this worker was told to run; an error where it was not told yet."""
+        if self._deployment is None:
+            raise ProtocolError(
+                "The coordinator gave an order to a worker before it had deployed it.",
+                "Use the same version of Tailrace at the driver and on the executors.",
+            )
+        return self._deployment
 
     @property
     def lost_tuples(self) -> int:
         """Tuples on their way here that a broken connection took; their sources send them again."""
-        return 0 if self._worker is None else self._delivery.lost_tuples
+        return 0 if self._deployment is None else self._deployment.delivery.lost_tuples
 
     # -- what the coordinator says -------------------------------------------------------------------------------
 
@@ -113,49 +112,46 @@ class WorkerBrain:
                 self._deploy(message)
             case protocol.Go():
                 self._running = True
+                self.deployment.worker.driver.send_restored()
             case protocol.PeerUp(peer=peer):
                 known, self.peers[peer.slot] = self.peers.get(peer.slot), peer
-                self._delivery.replaced(peer, known=known == peer)
-                if self._delivery.uplink is not None:
-                    self._delivery.uplink.meet(self.peers)
+                self.deployment.delivery.replaced(peer, known=known == peer)
+                if self.deployment.uplink is not None:
+                    self.deployment.uplink.meet(self.peers)
                 self.control_out.append(protocol.PeerSeen(peer.slot, peer.attempt))
             case protocol.Resume(slot=slot, lost=lost):
-                self._resume(slot, lost=lost)
-            case protocol.Pause():
-                self._mover.pause(message)
-            case protocol.Relocate():
-                self._mover.switch(message)
-            case protocol.GoOn():
-                self._mover.go_on()
-                self._keys.go_on()
-            case protocol.Undo():
-                self._mover.undo(message)
-                self._keys.undo(message.epoch)
-            case protocol.HoldSources() | protocol.PauseKeys() | protocol.Regroup():
-                self._keys.on_order(message)
+                self.deployment.resume(slot, lost=lost)
+            case (
+                protocol.Pause() | protocol.Relocate() | protocol.GoOn() | protocol.Undo() | protocol.HoldSources()
+                | protocol.PauseKeys() | protocol.Regroup() | protocol.Switch()
+            ):  # fmt: skip
+                self.deployment.operations.on_order(message)
             case protocol.Leave(slot=slot):
                 self._leave(slot)
             case protocol.Beat(marks=marks):
-                self._beat(marks)
+                if self._deployment is not None:
+                    self._deployment.low_water(marks)
             case protocol.AskAvailable(serial=serial):
-                self._available.ask(serial)
+                self.deployment.available.ask(serial)
             case protocol.Taken(serial=serial):
-                self._acks.taken(serial)
+                self.deployment.acks.taken(serial)
             case protocol.Weights(edge=edge, weights=weights):
                 for task in self.tasks:
                     if edge in task.outlets:
                         task.outlets[edge].reweigh(weights)
-            case protocol.Switch():
-                self._switching.apply(message)
             case protocol.Refresh(lookup=name, version=version, table=table):
                 lookup.install(name, version, codec.loads(table))
+            case protocol.AskMarks(epoch=epoch):
+                self.control_out.append(protocol.CutMarks(epoch, self.deployment.marks()))
+            case protocol.PrepareCut() | protocol.Cut() | protocol.EpochDurable():
+                self.deployment.on_checkpoint(message)
             case protocol.Drain():
-                for _, source in self._worker.sources if self._worker is not None else ():
+                for _, source in self.deployment.worker.sources:
                     source.draining = True
             case protocol.Stop():
                 self.stopped = True
                 if self._running:
-                    self._reporter.report()
+                    self.deployment.reporter.report()
             case _:
                 raise ProtocolError(
                     f"The coordinator said {type(message).__name__}, which a worker that runs does not understand.",
@@ -163,32 +159,14 @@ class WorkerBrain:
                 )
 
     def _deploy(self, message: protocol.Deploy) -> None:
-        program: Program = codec.loads(message.program)
+        before = self._deployment
+        if before is not None:
+            self._running = False
+            self._dropped += before.drop()
         self.peers = {peer.slot: peer for peer in message.peers}
-        nearness = Nearness(program, message.homes, self.peers)
-        site = Site(
-            self.slot, self.attempt, message.placement, message.partitions, self.clock, self._context_of,
-            nearness.rows(message.placement), message.queues, message.tables, self._enter,
-        )  # fmt: skip
-        self.program = program
-        self._worker = worker = WorkerState(program, site, self._send, self.control_out)
-        # Balancing goes by the latencies of tasks.
-        by_latency = program.policy.routing in {"latency", "shortest_delay"} or "routing" in program.switched
-        self._measures = program.settings.metrics or by_latency
-        self._acks = Acknowledger(worker, message.partitions, message.placement)
-        self._delivery = Delivery(worker, self._acks)
-        self._delivery.uplink = open_uplink(worker, self._node_peers, self.peers)
-        self._completion = Completion(worker, self._acks)
-        self._replay_timer = ReplayTimer(worker, self._completion)
-        self._switching = Switching(worker, self._delivery, self._replay_timer)
-        self._scheduler = Scheduler(worker, self._delivery, self._completion, self._acks)
-        ways = ChannelControl(worker, site, self._delivery, nearness)
-        self._mover = self._delivery.mover = Mover(worker, site, self._acks, ways, self._tasks_changed)
-        self._keys = self._delivery.keys = KeyMover(worker, site, self._acks, self._delivery, ways)
-        self._available = Availability(worker)
-        self._reporter = Reporter(worker, self._delivery, self._keys, self.peers, self._of_worker)
+        self._deployment = deployment = Deployment(self._around, message, self.peers, self._wakeup)
         self._building = None
-        for task in worker.tasks:
+        for task in deployment.worker.tasks:
             self._current = task
             try:
                 task.chain.open()
@@ -196,10 +174,10 @@ class WorkerBrain:
                 return self.fail(call_error(task.chain.at.operator, task.index, "open()", error))
             finally:
                 self._current = None
-            if (every_s := task.chain.tick_every_s) is not None:
-                task.next_tick_ns = self.clock.now_ns() + int(every_s * _NS_PER_S)
-        self._tasks_changed()
-        self._beat(message.marks)
+            deployment.begin_ticks(task)
+        if message.durability is not None:
+            deployment.restore(message.durability, before, self._get)
+        deployment.low_water(message.marks)
         self.control_out.append(protocol.Deployed())
         return None
 
@@ -213,42 +191,13 @@ class WorkerBrain:
         current = self._current
         return self._building if current is None else (current.chain.at.operator, current.index)
 
-    def _tasks_changed(self) -> None:
-        """Look at the tasks again: they were deployed, or some have moved."""
-        if self._worker is None or self._replay_timer is None:
-            return
-        self._scheduler.refresh()
-        self._replay_timer.refresh()
-        self._switching.refresh()
-        self._reporter.refresh()
-        if self._bell is not None:
-            self.ring_with(self._bell)
-
     def _leave(self, slot: int) -> None:
         """A worker without tasks leaves: forget it, or, if it is this one, end."""
         if slot == self.slot:
             self.stopped = True
         self.peers.pop(slot, None)
-        if self._worker is not None:
-            self._worker.outgoing.hold(slot)
-
-    def _resume(self, slot: int, *, lost: bool) -> None:
-        """A slot's new worker is open: send to it, and send every open root again where something was lost."""
-        if self._worker is None:
-            return
-        self._worker.outgoing.release(slot)
-        for group in self._worker.groups.values():
-            group.wake()
-        if not lost:
-            return
-        for task, source in self._worker.sources:
-            self._completion.replay(task, source, source.ledger.everything(), lost=True)
-
-    def _beat(self, marks: dict[int, int]) -> None:
-        for task in self.tasks:
-            if task.deduplicator is not None:
-                for partition, offset in marks.items():
-                    task.deduplicator.low_water(partition, offset)
+        if self._deployment is not None:
+            self._deployment.worker.outgoing.hold(slot)
 
     def fail(self, error: BaseException) -> None:
         """Ask the coordinator to end the query; the first reason counts."""
@@ -264,19 +213,20 @@ class WorkerBrain:
         """Take in a message of another worker, unless that worker has been replaced."""
         slot, attempt, frames = mail.opened(data)
         peer = self.peers.get(slot)
-        if peer is None or peer.attempt != attempt:
+        deployment = self._deployment
+        if peer is None or peer.attempt != attempt or deployment is None or not deployment.is_current(frames):
             self.refused_messages += 1
         else:
-            self._delivery.receive(frames, slot)
+            deployment.delivery.receive(frames, slot)
 
     def on_reconnect(self, slot: int) -> None:
         """A broken connection to a living peer is back."""
-        self._delivery.reconnected(slot)
+        self.deployment.delivery.reconnected(slot)
 
     def to_driver(self, operator: str, task: int, values: Any) -> None:
         """Send a sink's values to the driver; this and ``log`` are the only methods here that any thread may call."""
-        if self._worker is not None:
-            self._worker.driver.put(operator, task, values)
+        if self._deployment is not None:
+            self._deployment.worker.driver.put(operator, task, values)
 
     def log(self, level: int, operator: str, task: int, text: str) -> None:
         """Send a line to the driver's log: what user code logs or prints, and what is told of it."""
@@ -284,66 +234,87 @@ class WorkerBrain:
 
     def next_work(self) -> Work | None:
         """The next piece of user code to run; None when there is nothing to do."""
-        if not self._running or self.failed or self._driver_behind:
+        deployment = self._deployment
+        if not self._running or self.failed or self._driver_behind or deployment is None:
             return None
-        return self._scheduler.next_work()
+        return deployment.scheduler.next_work()
 
     def told_driver(self, waiting_bytes: int) -> None:
         """Take the loop's word on what the control connection has yet to carry; user code waits while it is too much.
 
         Twice what sinks may have under way: those are held back one by one before, and this is for floods of log lines.
         """
-        self._driver_behind = self._worker is not None and waiting_bytes > 2 * self._worker.bounds.driver
+        deployment = self._deployment
+        self._driver_behind = deployment is not None and waiting_bytes > 2 * deployment.worker.bounds.driver
 
     def finish(self, work: Work) -> None:
         """Take in the results of a piece of work: route its outputs, acknowledge its input."""
-        task = work.task
+        task, deployment = work.task, self._deployment
+        if task.dropped or deployment is None:
+            return  # what it belongs to is no more
         task.in_flight -= 1
         task.pieces.remove(work)
         if work.error is None:
             task.account(work)
             self._current = task
             try:
-                self._completion.settle(work)
+                deployment.completion.settle(work)
             except Exception as error:  # noqa: BLE001 - a user's key or grouping function may raise anything
-                work.error = grouping_error(work, self.program.plan, error)
+                work.error = grouping_error(work, deployment.program.plan, error)
             self._current = None
         if work.error is not None:
             self.fail(named_error(work))
             return
         if work.arrivals:
-            self._delivery.finished(work.arrivals)
+            deployment.delivery.finished(work.arrivals)
             if task.group is not None:
                 task.group.done(work.arrivals)
-            if self._measures:
+            if deployment.measures:
                 now_ns = self.clock.now_ns()
                 for _, count, since_ns in work.arrivals:
                     task.latencies.add_many(now_ns - since_ns, count)
-        self._scheduler.again(task)
+        if deployment.cutter is not None and deployment.cutter.waits:
+            deployment.cutter.returned(task)
+        deployment.scheduler.again(task)
+
+    @property
+    def writes(self) -> deque[PartWrite] | None:
+        """Parts of checkpoints that wait to be written by someone who may wait; ``written`` tells what came of it."""
+        cutter = None if self._deployment is None else self._deployment.cutter
+        return None if cutter is None else cutter.writes
+
+    def written(self, write: PartWrite, size_bytes: int, error: Exception | None) -> None:
+        """A part was written, or could not be."""
+        cutter = None if self._deployment is None else self._deployment.cutter
+        if cutter is not None and write.execution == cutter.execution:
+            cutter.written(write, size_bytes, error)
 
     def flush(self, *, idle: bool) -> None:
         """Send what is due: all of it when there is nothing else to do, else full and waiting outboxes."""
-        if self._running:
-            if self._mover.active:
-                self._mover.progress()
-            if self._keys.active:
-                self._keys.progress()
-            self._delivery.flush(idle=idle)
+        deployment = self._deployment
+        if self._running and deployment is not None:
+            if deployment.operations.active:
+                deployment.operations.progress()
+            if deployment.cutter is not None and deployment.cutter.active:
+                deployment.cutter.progress()
+            deployment.delivery.flush(idle=idle)
 
     @property
     def has_ready(self) -> bool:
         """Whether a task has something waiting."""
-        return self._running and self._scheduler.has_ready
+        return self._running and self._deployment is not None and self._deployment.scheduler.has_ready
 
     def wait_us(self) -> int:
         """How long nothing will be due, in microseconds, if no message comes."""
-        if not self._running:
+        deployment = self._deployment
+        if not self._running or deployment is None:
             return IDLE_US
-        if self._mover.sending:
+        wait_us = 0 if deployment.cutter is not None and deployment.cutter.active else deployment.operations.wait_us
+        if not wait_us:
             return 0
         if self._driver_behind:
             return HELD_US
-        wait_us = min(self._scheduler.wait_us(), LOOK_US if self._keys.active else IDLE_US)
+        wait_us = min(wait_us, deployment.scheduler.wait_us())
         if (late_ns := self.late_ns) is not None:
             wait_us = min(wait_us, max(0, late_ns - self.clock.now_ns()) // 1000)
         return wait_us
@@ -351,40 +322,44 @@ class WorkerBrain:
     @property
     def patient(self) -> bool:
         """Whether acks need not wake the loop from the sleep that ``wait_us`` named."""
-        return self._running and self._scheduler.patient
+        return self._running and self._deployment is not None and self._deployment.scheduler.patient
 
     def on_time(self) -> None:
         """Do what the clock asks for: send overdue roots again, report."""
-        if not self._running or self._replay_timer is None:
+        deployment = self._deployment
+        if not self._running or deployment is None:
             return
         now_ns = self.clock.now_ns()
-        self._replay_timer.look(now_ns)
-        self._available.look()
-        self._reporter.on_time(now_ns)
+        deployment.replay_timer.look(now_ns)
+        deployment.available.look()
+        deployment.reporter.on_time(now_ns)
 
     @property
     def late_ns(self) -> int | None:
         """When ``on_time`` must be asked, where that cannot wait for the loop's housekeeping."""
-        return self._replay_timer.due_ns if self._replay_timer is not None and self._replay_timer.pressing else None
+        deployment = self._deployment
+        return None if deployment is None or not deployment.replay_timer.pressing else deployment.replay_timer.due_ns
 
-    def ring_with(self, bell: Callable[[], None]) -> None:
+    def wake_with(self, wakeup: Callable[[], None]) -> None:
         """Let readers that are fed by other threads wake the loop."""
-        self._bell = bell
-        for _, source in self._worker.sources if self._worker is not None else ():
-            for reader in source.readers.values():
-                reader.bell = bell
+        self._wakeup = wakeup
+        if self._deployment is not None:
+            self._deployment.wake_with(wakeup)
 
-    def _of_worker(self) -> dict[str, Any]:
+    def validate(self) -> None:
+        """Check what must always hold between two calls; raises ``InvariantError`` with what does not."""
+        if self._deployment is not None and not self.failed:
+            self._deployment.invariants.check()
+
+    def _of_process(self) -> ProcessReport:
         """What a report says of the worker as a whole."""
-        machine = {} if self.machine_load is None else {"machine": self.machine_load()}
-        return machine | {"refused_messages": self.refused_messages, "lost_tuples": self.lost_tuples}
+        load = 0.0 if self.machine_load is None else self.machine_load()
+        return ProcessReport(load, self.refused_messages, self.lost_tuples)
 
     def moved_away(self) -> list[Task]:
         """Tasks that left since the last time: the loop ends the threads they had."""
-        gone: list[Task] = []
-        while self._worker is not None and self._mover.gone:
-            gone.append(self._mover.gone.popleft())
-        return gone
+        gone, self._dropped = self._dropped, []
+        return gone if self._deployment is None else gone + self._deployment.operations.gone()
 
     def close(self, besides: Container[Task] = ()) -> None:
         """Let go of what user code holds open, when the query ends without draining; what it still gives is dropped.

@@ -12,13 +12,18 @@ from tailrace.acking.adaptive_timeout import TimeoutSettings
 from tailrace.acking.dedup import Deduplicator
 from tailrace.acking.ledger import Ledger
 from tailrace.acking.replay import AdaptiveReplays, BlindReplays, FixedReplays
+from tailrace.batch import REPLAY_BITS
+from tailrace.program.channels import channel_bases, handout_channel
 from tailrace.receiving.inbox import Channel, Inbox
-from tailrace.routing import BALANCED, goes_by_pending, is_free, router_for
+from tailrace.routing import goes_by_pending, is_free, router_for
+from tailrace.routing.fields import group_count
 from tailrace.routing.key_table import floors_of, ways_beyond
 from tailrace.sending.outbox import Outbox
 from tailrace.worker.exchange.bounds import QueueBounds, queue_bounds
 from tailrace.worker.exchange.outlet import Outlet
+from tailrace.worker.execution.backends import memory_backends
 from tailrace.worker.execution.chain import Chain
+from tailrace.worker.execution.own_roots import OwnRoots
 from tailrace.worker.execution.task import SourceSide, Task
 
 if TYPE_CHECKING:
@@ -26,30 +31,15 @@ if TYPE_CHECKING:
 
     from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
-    from tailrace.config import Policy, Settings
+    from tailrace.program.program import Program
     from tailrace.protocol import KeyTable
     from tailrace.routing import Router
     from tailrace.routing.near import Row
     from tailrace.topology.operators import OperatorSpec, TaskContext
-    from tailrace.topology.plan import Plan, Stage, StageEdge
+    from tailrace.topology.plan import Stage, StageEdge
 
 WINDOW_MIN = 64
 _NS_PER_S = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class Program:
-    """What every worker of a query runs; ``switched`` are the steps of the policy that may change while it does."""
-
-    plan: Plan
-    policy: Policy
-    settings: Settings
-    switched: frozenset[str] = frozenset()
-
-    @property
-    def balances(self) -> bool:
-        """Whether a balancer shares free edges out, or may do so later on: then nothing else may."""
-        return bool(self.switched) or self.policy.routing in BALANCED
 
 
 @dataclass(frozen=True)
@@ -70,25 +60,17 @@ class Site:
     tables: dict[int, KeyTable] = field(default_factory=dict)
     #: Told whose code is about to run while tasks are built: constructors, and readers that are opened.
     enter: Callable[[str, int], None] = lambda _operator, _task: None
+    #: Which deployment of the query this is, where it has checkpoints.
+    execution: int = 0
+
+    @property
+    def first_attempt(self) -> int:
+        """What the incarnations of roots begin with: above that of every earlier deployment or worker."""
+        return self.execution or self.attempt
 
     def bounds(self, program: Program) -> QueueBounds:
         """How many bytes may wait in each queue here."""
         return queue_bounds(program.settings, self.placement)
-
-
-def channel_bases(plan: Plan) -> list[int]:
-    """The first channel number of each edge; a channel is base + sending task x receiving tasks + receiving task."""
-    bases, at = [], 0
-    for edge in plan.edges:
-        bases.append(at)
-        at += plan.stages[edge.src_stage].tasks * plan.stages[edge.dst_stage].tasks
-    return bases
-
-
-def handout_channel(plan: Plan, stage: Stage, index: int) -> int:
-    """The channel on which a task is given tuples by the home of its queue; numbered behind those of all edges."""
-    pairs = sum(plan.stages[edge.src_stage].tasks * plan.stages[edge.dst_stage].tasks for edge in plan.edges)
-    return pairs + sum(each.tasks for each in plan.stages[: stage.id]) + index
 
 
 def build_tasks(program: Program, site: Site) -> list[Task]:
@@ -109,7 +91,8 @@ def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
         site.enter(spec.name, index)
         return site.context_of(spec, index, stage.tasks)
 
-    chain = Chain(stage, edges, context_of)
+    backend_of = memory_backends(group_count(stage.tasks, program.settings.key_groups))
+    chain = Chain(stage, edges, context_of, backend_of)
     task = Task(stage, index, chain, {edge.id: _outlet(program, site, edge, index) for edge in edges})
     if stage.is_source:
         task.source = _source(site, stage, index)
@@ -119,10 +102,22 @@ def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
         away = stage.id in site.queues and site.queues[stage.id][index] != site.slot
         task.inbox = (_away_inbox if away else inbox_of)(program, site, stage, index)
         if stage.guarded and program.policy.tracked:
-            task.deduplicator = Deduplicator()
+            task.deduplicator = Deduplicator((site.execution or 1) << REPLAY_BITS)
             if stage.id in site.tables:
                 task.deduplicator.floors = floors_of(site.tables[stage.id])
+            task.own = _own_roots(program, site, stage, index)
     return task
+
+
+def _own_roots(program: Program, site: Site, stage: Stage, index: int) -> OwnRoots | None:
+    """What a task emits by itself, if it has a partition for that."""
+    for number, at_stage, at_task, _, _ in site.partitions:
+        if (at_stage, at_task) == (stage.id, index):
+            own = OwnRoots(number, Ledger(site.first_attempt))
+            if not program.plan.leads_to_order(stage.id):
+                own.replays = _replays(program, own.ledger)
+            return own
+    return None
 
 
 def window(program: Program, stage: Stage) -> int:
@@ -139,8 +134,8 @@ def _outlet(program: Program, site: Site, edge: StageEdge, index: int) -> Outlet
     base = channel_bases(program.plan)[edge.id] + index * target.tasks
     slots = site.placement[target.id]
     size, size_bytes = window(program, target), site.bounds(program).window(_senders(program, target))
-    homes = site.queues.get(target.id, slots)
-    boxes = [Outbox(base + task, home, task, size, size_bytes) for task, home in enumerate(homes)]
+    owners = site.queues.get(target.id, slots)
+    boxes = [Outbox(base + task, owner, task, size, size_bytes) for task, owner in enumerate(owners)]
     router = router_of(program, site, edge, index)
     project = edge.grouping.fn if target.head.verb == "count" else None
     outlet = Outlet(edge.id, router, boxes, project, sole=len(program.plan.outputs[edge.src_stage]) == 1)
@@ -173,8 +168,8 @@ def router_of(program: Program, site: Site, edge: StageEdge, index: int) -> Rout
 def _away_inbox(program: Program, site: Site, stage: Stage, index: int) -> Inbox:
     """The inbox of a task whose queue is in another worker: that worker is the only one that sends to it."""
     number = handout_channel(program.plan, stage, index)
-    home = site.queues[stage.id][index]
-    return Inbox({number: Channel(number, home, program.settings.inbox_tuples, at_end=True, prompt=True)})
+    owner = site.queues[stage.id][index]
+    return Inbox({number: Channel(number, owner, program.settings.inbox_tuples, at_end=True, prompt=True)})
 
 
 def inbox_of(program: Program, site: Site, stage: Stage, index: int) -> Inbox:
@@ -219,7 +214,7 @@ def _replays(program: Program, ledger: Ledger) -> Replays:
 
 
 def _source(site: Site, stage: Stage, index: int) -> SourceSide:
-    ledger = Ledger(site.attempt)
+    ledger = Ledger(site.first_attempt)
     readers = {}
     for number, at_stage, at_task, name, offset in site.partitions:
         if (at_stage, at_task) == (stage.id, index):

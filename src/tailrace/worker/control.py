@@ -15,10 +15,9 @@ from collections import deque
 import msgspec
 
 from tailrace import protocol
+from tailrace.program.errors import FencedError, LeaseLostError, ProtocolError
 from tailrace.transport.handshake import CONTROL, ClientHandshake, Identity
 from tailrace.transport.stream import ClosedError, StreamConnection
-
-from .errors import FencedError, LeaseLostError, ProtocolError
 
 _CONNECT_S = 10.0
 

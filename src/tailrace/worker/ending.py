@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from tailrace.program.errors import user_stack
+
 from .blame import call_error
-from .errors import user_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,18 +13,19 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from tailrace.program.errors import LeaseLostError
 from tailrace.protocol import Deploy, Leave, PeerUp
 from tailrace.transport.waiting import sharpen_timers
 from tailrace.worker.execution.executors import AWAITED_TASK, AsyncThread, Returns, TaskThread, run_piece
 from tailrace.worker.execution.stall_watchdog import Call, CallWatch, LoopThread
 from tailrace.worker.execution.task import CloseWork, TickWork, Work
 
-from .errors import LeaseLostError
 from .stuck import StuckWatch, told_at_end
 
 if TYPE_CHECKING:
     from tailrace.config import Settings
     from tailrace.transport.connections import Connections
+    from tailrace.worker.checkpoint.writer import PartWriter
     from tailrace.worker.execution.task import Task
 
     from .brain import WorkerBrain
@@ -41,12 +42,21 @@ _NS_PER_S = 1_000_000_000
 class WorkerLoop:
     """Runs one worker until the coordinator says stop, the lease runs out or something fails."""
 
-    def __init__(self, brain: WorkerBrain, connections: Connections, control: ControlLine, settings: Settings) -> None:
+    def __init__(
+        self,
+        brain: WorkerBrain,
+        connections: Connections,
+        control: ControlLine,
+        settings: Settings,
+        writer: PartWriter | None = None,
+    ) -> None:
         self._brain = brain
+        #: Writes parts of checkpoints, where the query has some.
+        self._writer = writer
         self._connections = connections
         self._control = control
         self._settings = settings
-        self._returns = Returns(connections.bell)
+        self._returns = Returns(connections.wakeup)
         self._threads: dict[Task, TaskThread] = {}
         self._async: AsyncThread | None = None
         self._ended = threading.Event()
@@ -194,6 +204,8 @@ class WorkerLoop:
             if not self._carry_out(next_work):
                 return False
         brain.flush(idle=idle)
+        if self._writer is not None:
+            self._writer.exchange(brain)
         self._housekeeping()
         # Handing over within the worker may have made work.
         if idle and not brain.has_ready and (wait_us := brain.wait_us()):
@@ -205,7 +217,7 @@ class WorkerLoop:
             self._brain.on_control(message)
             if isinstance(message, Deploy):
                 self._control.excuse()  # a user's open() may take longer than a lease
-                self._brain.ring_with(self._connections.bell)
+                self._brain.wake_with(self._connections.wakeup)
                 for peer in message.peers:
                     self._connections.introduce(peer)
             elif isinstance(message, PeerUp):

@@ -10,20 +10,22 @@ import gc
 import logging
 import os
 import platform
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
+from tailrace.checkpoint.stores import open_store
 from tailrace.clock import SystemClock
 from tailrace.connect import lookup
+from tailrace.program.errors import FencedError, LeaseLostError
 from tailrace.topology.operators import TaskContext
 from tailrace.transport.connections import Connections
 from tailrace.version import __version__
-from tailrace.worker.uplink.node_peers import BOARD_NAME, NodePeers, node_name
+from tailrace.worker.checkpoint.restore import no_store
+from tailrace.worker.checkpoint.writer import PartWriter
+from tailrace.worker.uplink.node_peers import TABLE_NAME, NodePeers, node_name
 
 from .brain import WorkerBrain
 from .control import ControlLine
-from .errors import FencedError, LeaseLostError
 from .loop import WorkerLoop
 from .machine_load import MachineLoad
 from .user_output import operator_logger, to_driver
@@ -31,7 +33,7 @@ from .user_output import operator_logger, to_driver
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tailrace.config import Settings
+    from tailrace.program.boot import Boot, WorkerLocation
     from tailrace.topology.operators import OperatorSpec
 
 #: Where user code and experiments can read which worker of its query a process is.
@@ -39,28 +41,6 @@ SLOT_VARIABLE = "TAILRACE_SLOT"
 _LAST_WORDS_S = 2.0
 #: Objects made and not freed, per collection of the young ones.
 _COLLECT_AFTER = 20_000
-
-
-@dataclass(frozen=True)
-class Boot:
-    """All a worker needs to join its query. Travels inside the closure that Spark ships; printing shows no secret."""
-
-    query: str
-    address: tuple[str, int]
-    secret: bytes = field(repr=False)
-    settings: Settings = field(repr=False)
-    #: The query's name, for whoever shows what hosts it.
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class WorkerLocation:
-    """Where a worker was started: its slot, how often the slot was started before, its executor and host."""
-
-    slot: int
-    launch: int
-    executor: str
-    host: str
 
 
 def run_worker(boot: Boot, where: WorkerLocation, make_connections: Callable[..., Connections] = Connections) -> None:
@@ -72,7 +52,7 @@ def run_worker(boot: Boot, where: WorkerLocation, make_connections: Callable[...
     node_peers: NodePeers | None = None
     try:
         if boot.settings.link_bytes_per_s:
-            node_peers = NodePeers(where.slot, _node(boot, where), connections.endpoint.path_of(BOARD_NAME))
+            node_peers = NodePeers(where.slot, _node(boot, where), connections.endpoint.path_of(TABLE_NAME))
         _work(boot, where, control, connections, node_peers)
     except (LeaseLostError, FencedError) as error:
         logging.getLogger("tailrace.worker").warning("worker %d leaves: %s", where.slot, error)
@@ -100,11 +80,14 @@ def _work(
         logger = operator_logger(brain.log, spec.name, task)
         return TaskContext(spec.name, task, tasks, boot.query, logger, brain.clock, emit_to_driver)
 
-    brain = WorkerBrain(where.slot, attempt, SystemClock(), connections.send, context_of, node_peers)
+    store = None if boot.checkpoint is None else open_store(boot.checkpoint.path, boot.checkpoint.options)
+    get = no_store if store is None else store.get
+    brain = WorkerBrain(where.slot, attempt, SystemClock(), connections.send, context_of, node_peers, get)
     brain.machine_load = MachineLoad().since_last
     connections.watch_control(control)
     connections.control_ready = True  # the first orders may have come along with the welcome
-    loop = WorkerLoop(brain, connections, control, boot.settings)
+    writer = None if store is None else PartWriter(store, connections.wakeup)
+    loop = WorkerLoop(brain, connections, control, boot.settings, writer)
     try:
         with _calm_collector(), to_driver(loop.at_work, brain.log):
             try:
@@ -118,6 +101,8 @@ def _work(
         brain.fail(error)
         raise
     finally:
+        if writer is not None:
+            writer.close()
         with contextlib.suppress(OSError):  # the coordinator is gone
             while brain.control_out:
                 control.send(brain.control_out.popleft())
@@ -156,7 +141,7 @@ def _registration(
         probe_nonce=endpoint.probe.nonce,
         why_no_ring=endpoint.why_no_ring,
         node=node,
-        board="" if node_peers is None else node_peers.path,
+        uplink_table="" if node_peers is None else node_peers.path,
     )
     return protocol.Register(
         where.slot, where.launch, os.getpid(), where.executor, peer, __version__, platform.python_version()

@@ -6,18 +6,20 @@ by the brain, which asks whenever the clock may have something for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tailrace import protocol
+from tailrace.reports import WorkerReport
 from tailrace.worker.exchange.traffic import LinkMeter
-from tailrace.worker.snapshot import take_snapshot
+from tailrace.worker.reports import edge_reports, key_group_reports, task_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from tailrace.worker.exchange.delivery import Delivery
+    from tailrace.reports import ProcessReport
     from tailrace.worker.execution.task import SourceSide
-    from tailrace.worker.migration.key_mover import KeyMover
+    from tailrace.worker.operations.operations import Operations
+    from tailrace.worker.uplink.link import Uplink
     from tailrace.worker.worker_state import WorkerState
 
 _NS_PER_S = 1_000_000_000
@@ -31,17 +33,20 @@ class Reporter:
     def __init__(
         self,
         worker: WorkerState,
-        delivery: Delivery,
-        keys: KeyMover,
+        uplink: Uplink | None,
+        operations: Operations,
         peers: dict[int, protocol.Peer],
-        of_worker: Callable[[], dict[str, Any]],
+        of_process: Callable[[], ProcessReport],
+        numbers: Iterator[int],
     ) -> None:
         self._worker = worker
-        self._delivery = delivery
-        self._keys = keys
+        self._uplink = uplink
+        self._operations = operations
         self._peers = peers
         #: What a report says of the worker as a whole.
-        self._of_worker = of_worker
+        self._of_process = of_process
+        #: Counts the worker's reports.
+        self._numbers = numbers
         self._links = LinkMeter(worker.slot)
         #: Sources of whose progress the coordinator hears between reports.
         self._prompt: list[SourceSide] = []
@@ -57,7 +62,7 @@ class Reporter:
 
     def on_time(self, now_ns: int) -> None:
         """Tell what is due."""
-        if (self._prompt or self._keys.ripening) and now_ns >= self._next_marks_ns:
+        if (self._prompt or self._operations.awaits_older_roots) and now_ns >= self._next_marks_ns:
             self._next_marks_ns = now_ns + _MARKS_NS
             self._tell_marks()
         if now_ns >= self._next_report_ns:
@@ -67,30 +72,38 @@ class Reporter:
     def report(self) -> None:
         """Tell the coordinator how things stand, and the sources what is complete."""
         worker = self._worker
-        marks = _marks(side for _, side in worker.sources)
-        snapshot = take_snapshot(worker.tasks, worker.outgoing, worker.program.settings.edges_reported_max)
-        snapshot["links"] = self._links.read(worker.tasks, self._peers)
-        snapshot |= self._of_worker()
-        if self._delivery.uplink is not None:
-            self._delivery.uplink.tell(snapshot)
-        worker.control_out.append(protocol.Report(snapshot, marks))
+        commit = not worker.program.durable
+        marks = _marks((side for _, side in worker.sources), commit=commit)
+        uplink = self._uplink
+        report = WorkerReport(
+            next(self._numbers),
+            tuple(task_report(task, None if uplink is None else uplink.queue_of_task(task)) for task in worker.tasks),
+            edge_reports(worker.tasks, worker.program.settings.edges_reported_max),
+            self._links.read(worker.tasks, self._peers),
+            key_group_reports(worker.tasks),
+            worker.outgoing.sent_bytes,
+            worker.outgoing.sent_messages,
+            self._of_process(),
+        )
+        worker.control_out.append(protocol.Report(report, marks))
 
     def _tell_marks(self) -> None:
-        ripening = self._keys.ripening
-        marks = _marks((side for _, side in self._worker.sources) if ripening else self._prompt)
+        older_roots = self._operations.awaits_older_roots
+        sides = [side for _, side in self._worker.sources] if older_roots else self._prompt
+        marks = _marks(sides, commit=not self._worker.program.durable)
         if marks != self._marks_told:
             self._marks_told = marks
             self._worker.control_out.append(protocol.Marks(marks))
-        if ripening:
-            self._keys.told(marks)
+        if older_roots:
+            self._operations.told(marks)
 
 
-def _marks(sources: Iterable[SourceSide]) -> dict[int, int]:
-    """Per partition the offset below which every root is complete; readers learn theirs."""
+def _marks(sources: Iterable[SourceSide], *, commit: bool) -> dict[int, int]:
+    """Per partition the offset below which every root is complete; readers learn theirs, but for durable queries."""
     marks: dict[int, int] = {}
     for source in sources:
         low = source.ledger.low_water()
-        for partition, offset in low.items():
+        for partition, offset in low.items() if commit else ():
             source.readers[partition].commit(offset)
         marks |= low
     return marks

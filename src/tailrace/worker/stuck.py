@@ -15,8 +15,8 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
-
-from .errors import TRACEBACK_CHARS_MAX, is_ours
+from tailrace.program.errors import TRACEBACK_CHARS_MAX, is_ours
+from tailrace.reports import StuckCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,8 +35,6 @@ ROWS_MAX = 8
 #: What a loop is called that is stuck in code of no operator.
 NO_OPERATOR = "(the worker)"
 
-Row = dict[str, Any]
-
 
 class StuckWatch:
     """Tells the coordinator, once a second while there is anything to tell."""
@@ -48,6 +46,7 @@ class StuckWatch:
         self._after_s = after_s
         self._next_s = 0.0
         self._told = False
+        self._sequence = 0
 
     def look(self, now_s: float) -> None:
         """Look if it is time to; called by the watchdog."""
@@ -57,19 +56,20 @@ class StuckWatch:
         rows = self._rows(now_s)
         if rows or self._told:
             self._told = bool(rows)
+            self._sequence += 1
             with contextlib.suppress(OSError):  # the loop finds a broken connection by itself
-                self._control.send(protocol.Stuck(rows))
+                self._control.send(protocol.Stuck(self._sequence, tuple(rows)))
 
-    def _rows(self, now_s: float) -> list[Row]:
+    def _rows(self, now_s: float) -> list[StuckCall]:
         rows = pieces_out(self._loop, self._brain.tasks, self._after_s)
         still_s = now_s - self._loop.round_s
         if still_s > self._after_s and not self._loop.in_a_call:
             operator, task = self._brain.at_hand or (NO_OPERATOR, -1)
-            rows.append(_row(operator, task, still_s, stack_of_thread(self._loop.loop_ident)))
-        return sorted(rows, key=lambda row: -row["seconds"])[:ROWS_MAX]
+            rows.append(_call(operator, task, still_s, stack_of_thread(self._loop.loop_ident)))
+        return sorted(rows, key=lambda row: -row.seconds)[:ROWS_MAX]
 
 
-def pieces_out(loop: WorkerLoop, tasks: Iterable[Task], after_s: float) -> list[Row]:
+def pieces_out(loop: WorkerLoop, tasks: Iterable[Task], after_s: float) -> list[StuckCall]:
     """The pieces of work that were begun so long ago and have not come back."""
     now_ns = time.perf_counter_ns()
     found = []
@@ -77,7 +77,7 @@ def pieces_out(loop: WorkerLoop, tasks: Iterable[Task], after_s: float) -> list[
         for work in list(task.pieces):
             seconds = (now_ns - work.begun_ns) / _NS_PER_S
             if work.begun_ns and not work.took_ns and seconds > after_s:
-                found.append(_row(task.chain.at.operator, task.index, seconds, _stack(loop, work)))
+                found.append(_call(task.chain.at.operator, task.index, seconds, _stack(loop, work)))
     return found
 
 
@@ -86,15 +86,14 @@ def told_at_end(loop: WorkerLoop, brain: WorkerBrain, left_behind: set[Task]) ->
     for row in pieces_out(loop, left_behind, 0.0):
         brain.log(
             logging.ERROR,
-            row["operator"],
-            row["task"],
-            f"has not come back for {row['seconds']:.1f} s while the query ends; its close() is not called.\n"
-            + row["stack"],
+            row.operator,
+            row.task,
+            f"has not come back for {row.seconds:.1f} s while the query ends; its close() is not called.\n{row.stack}",
         )
 
 
-def _row(operator: str, task: int, seconds: float, stack: str) -> Row:
-    return {"operator": operator, "task": task, "seconds": round(seconds, 1), "stack": stack}
+def _call(operator: str, task: int, seconds: float, stack: str) -> StuckCall:
+    return StuckCall(operator, task, round(seconds, 1), stack)
 
 
 def _stack(loop: WorkerLoop, work: Work) -> str:

@@ -9,18 +9,18 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from tailrace.worker.build import Site, build_tasks
+from tailrace.worker.exchange.control_items import ControlItems
 from tailrace.worker.exchange.driver_queue import DriverQueue
 from tailrace.worker.exchange.outgoing import OutgoingBuffer
-from tailrace.worker.exchange.sharing import make_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace import protocol
     from tailrace.clock import Clock
+    from tailrace.program.program import Program
     from tailrace.receiving.inbox import Channel
     from tailrace.sending.outbox import Outbox
-    from tailrace.worker.build import Program
     from tailrace.worker.exchange.shared_queues import Group
     from tailrace.worker.execution.task import SourceSide, Task
 
@@ -39,8 +39,9 @@ class WorkerState:
         #: Messages for the coordinator.
         self.control_out = control
         self.bounds = site.bounds(program)
-        self.driver = DriverQueue(control, self.bounds.driver, settings.frame_bytes_max)
+        self.driver = DriverQueue(control, self.bounds.driver, settings.frame_bytes_max, site.execution)
         self.outgoing = OutgoingBuffer(site.slot, site.attempt, send, settings.batch_max, settings.frame_bytes_max)
+        self.control = ControlItems(site.slot, self.outgoing)
         self.tasks = build_tasks(program, site)
         self.sources: list[tuple[Task, SourceSide]] = [
             (task, task.source) for task in self.tasks if task.source is not None
@@ -53,7 +54,7 @@ class WorkerState:
         }
         self.outbound: dict[int, Outbox] = {box.channel: box for task in self.tasks for box in task.boxes}
         #: Per stage, the tasks that take from one queue.
-        self.groups: dict[int, Group] = make_groups(self, site)
+        self.groups: dict[int, Group] = {}
         #: Tasks that may have something to do, each once, in turn.
         self.ready: deque[Task] = deque()
         #: Outboxes that have something to send, oldest first.

@@ -8,12 +8,12 @@ from tests import sparks
 from tailrace_bench.lever.arms import PARTS, Size
 from tailrace_bench.lever.main import run
 from tailrace_bench.lever.scenarios import SCENARIOS
-from tailrace_bench.lever.workloads import CASES, Load
+from tailrace_bench.lever.workloads import CASES, BatchLoad
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(900)]
 
 TINY = Size(
-    Load(rows=40, wait_us=200, partitions=4, trigger_s=0.25),
+    BatchLoad(rows=40, wait_us=200, partitions=4, trigger_s=0.25),
     rounds=1,
     warm=0,
     batches=1,

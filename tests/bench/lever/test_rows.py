@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.lever.explain.tasks import Stage, Task
+from tailrace.lever.explain.tasks import StageAttempt, TaskAttempt
 from tailrace.lever.plans import DEFAULT_PLAN
-from tailrace_bench import report
 from tailrace_bench.lever.arms import ARMS, QUICK
-from tailrace_bench.lever.errors import BenchError
+from tailrace_bench.lever.errors import LeverBenchError
 from tailrace_bench.lever.main import case_rows, run
 from tailrace_bench.lever.rows import Round, paired, task_figures
 from tailrace_bench.lever.scenarios import settled_after
 from tailrace_bench.lever.sweeps import helpers
+from tailrace_bench.reporting import report
 
 COLUMNS = {
     "case", "metric", "unit", "baseline", "baseline_value", "value", "ratio", "repeats", "spread", "better", "bar",
@@ -31,7 +31,9 @@ def test_the_tail_of_a_few_batches_is_the_slowest():
 
 
 def stage(*tasks):
-    return Stage(0, 0, 1000, tuple(Task(0, 0, "e", "h", *times, 1, 0, locality=where) for *times, where in tasks))
+    return StageAttempt(
+        0, 0, 1000, tuple(TaskAttempt(0, 0, "e", "h", *times, 1, 0, locality=where) for *times, where in tasks)
+    )
 
 
 def test_task_figures():
@@ -61,7 +63,7 @@ def test_batches_to_settle(batch_ms, batches):
 
 
 def test_an_unknown_part_names_the_nearest():
-    with pytest.raises(BenchError, match="wordcont") as caught:
+    with pytest.raises(LeverBenchError, match="wordcont") as caught:
         run(cases=["wordcont"])
     assert "wordcount" in caught.value.hint
 

@@ -13,7 +13,7 @@ import pytest
 
 import tailrace
 import tailrace_bench
-from tailrace_bench import machine
+from tailrace_bench.measurement import machine
 from tailrace_bench.papers import runner
 from tailrace_bench.papers.jobs import Job
 from tailrace_bench.papers.runner import polite_end, run_all, taken_over
@@ -41,7 +41,7 @@ WRITES = "open(file, 'w').write(json.dumps({'rows': [], 'versions': {'tailrace':
 @pytest.fixture(autouse=True)
 def _no_look_at_the_machine(monkeypatch):
     """A look takes a second."""
-    monkeypatch.setattr(runner.machine, "sample_load", lambda: machine.Load(2, 0.0, 0.0))
+    monkeypatch.setattr(runner.machine, "sample_load", lambda: machine.OtherLoad(2, 0.0, 0.0))
 
 
 @pytest.fixture

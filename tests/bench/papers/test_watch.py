@@ -9,7 +9,7 @@ import pytest
 from tailrace.cli.main import main
 from tailrace_bench.papers import watch
 from tailrace_bench.papers.jobs import Job
-from tailrace_bench.papers.runner import Outcome
+from tailrace_bench.papers.runner import JobOutcome
 from tailrace_bench.papers.watch import changes
 
 
@@ -57,7 +57,7 @@ def test_the_command_fails_when_a_ratio_fell(tmp_path, monkeypatch, capsys, now,
     kept.mkdir()
     (kept / JOB.file_name).write_text(json.dumps({"digest": "old", "document": bench(0.5)}))
     monkeypatch.setattr(watch, "WATCHED", {JOB: 1.0})
-    monkeypatch.setattr(watch, "run_all", lambda *_, **__: {JOB: Outcome({"document": bench(now)})})
+    monkeypatch.setattr(watch, "run_all", lambda *_, **__: {JOB: JobOutcome({"document": bench(now)})})
     with pytest.raises(SystemExit) as left:
         main(["bench-check", "--folder", str(tmp_path)])
     assert left.value.code == code

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,9 @@ from tests.unit.heads import heads_of
 
 from tailrace.acking import dedup
 from tailrace.acking.dedup import FIRST_INCARNATION, Deduplicator
-from tailrace.batch import OFFSET_BITS, Batch, mix, root_id
+from tailrace.batch import OFFSET_BITS, Batch, mix, numbers, root_id
+from tailrace.state import snapshot
+from tailrace.state.snapshot import DeduplicatorSnapshot
 
 GENERATION = 6
 
@@ -197,3 +201,89 @@ def test_what_a_lost_source_had_sent_is_left_to_its_successor():
     rows = [(root_id(1, 9), old, 0), (root_id(1, 10), old, 0), (root_id(2, 10), old, 0)]
     assert admitted(deduplicator, rows) == [True, False, True]
     assert admitted(deduplicator, [(root_id(1, 10), new, 0), (root_id(1, 9), new, 0)]) == [True, False]
+
+
+def told(remembered):
+    """Encode what tests let a deduplicator remember: pairs of lineages and a name."""
+    return pickle.dumps([(list(lineages), name) for lineages, name in remembered])
+
+
+def restored(deduplicator, marks=None):
+    """Make another that knows what a snapshot tells, written and read."""
+    found = Deduplicator()
+    written = snapshot.encode(deduplicator.snapshot(told, marks))
+    found.restore(
+        snapshot.decode(written, DeduplicatorSnapshot),
+        lambda data: [(numbers(lineages), (lineages, name)) for lineages, name in pickle.loads(data)],
+    )
+    return found
+
+
+@given(STEPS, st.integers(0, 5), st.booleans(), st.sampled_from([{}, {2: (1, FIRST_INCARNATION + 1)}]))
+def test_one_that_was_restored_goes_on_as_the_one_before_it(steps, at, remembers, floors):
+    """Two deduplicators see the same; one of them is replaced by its snapshot's on the way."""
+    both = [Deduplicator(), Deduplicator()]
+    both[0].floors = both[1].floors = floors
+    marks, sent_first = {1: 0, 2: 0}, set()
+    for number, step in enumerate(steps):
+        if number == at:
+            both[1] = restored(both[1])
+        if isinstance(step, tuple):
+            partition, by = step
+            marks[partition] += by
+            for each in both:
+                each.low_water(partition, marks[partition])
+            continue
+        bundles = []
+        for partition, ahead, replay, child in step:
+            offset = max(0, marks[partition] - 1) + ahead
+            inc = FIRST_INCARNATION + max(replay, (partition, offset, child) in sent_first)
+            sent_first.add((partition, offset, child))
+            bundles.append((root_id(partition, offset), inc, child))
+        keeps = [admitted(each, bundles) for each in both]
+        assert keeps[0] == keeps[1]
+        fresh = [bundle for bundle, new in zip(bundles, keeps[0], strict=True) if new]
+        lineages = [lineage_of(root, child) for root, _, child in fresh]
+        for each in both:
+            if remembers and fresh:
+                each.remember(batch_of(fresh), (lineages, number))
+        for root, _, child in bundles:
+            if root & ((1 << OFFSET_BITS) - 1) >= marks[root >> OFFSET_BITS]:
+                assert both[0].recall(lineage_of(root, child)) == both[1].recall(lineage_of(root, child))
+
+
+def test_one_that_was_restored_knows_what_was_replayed_and_what_is_too_old():
+    deduplicator = Deduplicator()
+    late = root_id(1, 5)
+    assert admitted(deduplicator, [(late, FIRST_INCARNATION + 1, 0)]) == [True]
+    assert admitted(restored(deduplicator), [(late, FIRST_INCARNATION, 0)]) == [False]
+    deduplicator.floors = {1: (0, 2 * FIRST_INCARNATION)}
+    assert admitted(restored(deduplicator), [(root_id(1, 6), FIRST_INCARNATION, 0)]) == [False]
+
+
+def test_below_the_marks_of_a_snapshot_nothing_is_kept_and_nothing_passes():
+    deduplicator = Deduplicator()
+    for offset in range(4 * GENERATION):
+        bundle = (root_id(1, offset), FIRST_INCARNATION, 0)
+        admitted(deduplicator, [bundle])
+        deduplicator.remember(batch_of([bundle]), ([lineage_of(bundle[0])], offset))
+    low = 2 * GENERATION
+    above = restored(deduplicator, {1: low})
+    assert len(above) == 2 * GENERATION
+    assert len(deduplicator) == 4 * GENERATION
+    again = [(root_id(1, offset), FIRST_INCARNATION + 1, 0) for offset in range(4 * GENERATION)]
+    assert not any(admitted(above, again))
+    assert [above.recall(lineage_of(root)) is not None for root, _, _ in again] == [
+        offset >= low for offset in range(4 * GENERATION)
+    ]
+    assert admitted(above, [(root_id(1, low - 1), FIRST_INCARNATION, 9), (root_id(1, low), FIRST_INCARNATION, 9)]) == [
+        False,
+        True,
+    ]
+
+
+def test_a_snapshot_does_not_go_back_behind_the_marks_that_are_known():
+    deduplicator = Deduplicator()
+    admitted(deduplicator, [(root_id(1, 9), FIRST_INCARNATION, 0)])
+    deduplicator.low_water(1, 5)
+    assert admitted(restored(deduplicator, {1: 2}), [(root_id(1, 4), FIRST_INCARNATION, 0)]) == [False]

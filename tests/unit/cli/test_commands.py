@@ -11,7 +11,7 @@ import typer
 
 from tailrace.cli.main import app
 from tailrace.lever.cli import app as lever_app
-from tailrace.placement.cli import place
+from tailrace.placement.command.cli import place
 from tailrace.simulate.cli import simulate
 from tailrace.simulate.scenarios.catalogue import SCENARIOS
 from tailrace_bench.cli import bench

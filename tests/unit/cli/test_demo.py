@@ -10,9 +10,9 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
-from tailrace.cli.demo import Asked, Run, check_counts, report, summary
+from tailrace.cli.demo import DemoOptions, DemoRun, check_counts, report, summary
 from tailrace.cli.errors import DemoError
-from tailrace.cli.watching import End, step, watch
+from tailrace.cli.watching import WatchEnd, step, watch
 from tailrace.cli.wordcount import Tally, plain_count, word_count
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
@@ -32,9 +32,9 @@ def started(rate, count, policy=Policy()):  # noqa: B008 - it is frozen
 def test_the_demo_sums_up_exactly(console):
     query, tally = started(rate=2000, count=600)
     seen = []
-    assert watch(query, console, seen.append, every_s=0.05) is End.BY_ITSELF
+    assert watch(query, console, seen.append, every_s=0.05) is WatchEnd.BY_ITSELF
     assert all(progress["state"] == "running" for progress in seen)
-    lines = summary(query, tally, Asked(0.3, 2000, 2), seconds=2.0)
+    lines = summary(query, tally, DemoOptions(0.3, 2000, 2), seconds=2.0)
     assert lines[0] == "sentences/s  300 of 2,000 asked for"
     assert lines[1].startswith(f"counted      600 sentences, {plain_count(600).total():,} words in 2.0 s")
     assert lines[-2] == "lost         0"
@@ -45,9 +45,9 @@ def test_two_runs_are_told_side_by_side_and_end_with_what_matters(console):
     runs = []
     for name, policy in (("baselines", Policy()), ("auto", Policy.auto())):
         query, tally = started(2000, 400, policy)
-        runs.append(Run(name, query, tally))
+        runs.append(DemoRun(name, query, tally))
         watch(query, console, lambda _: None, every_s=0.05)
-    lines = report(runs, Asked(0.2, 2000, 2))
+    lines = report(runs, DemoOptions(0.2, 2000, 2))
     assert lines[0] == "baselines:"
     assert lines.count("  replays      0") == 2
     at = next(at for at, line in enumerate(lines) if line.startswith("tails of "))
@@ -64,13 +64,13 @@ def test_ctrl_c_drains_and_what_was_read_is_still_exact(console):
         if progress["completed"] > 100:
             signal.raise_signal(signal.SIGINT)
 
-    assert watch(query, console, press, every_s=0.05) is End.DRAINED
+    assert watch(query, console, press, every_s=0.05) is WatchEnd.DRAINED
     assert "Stopping" in console.file.getvalue()
     assert not query.isActive
     completed = query.lastProgress["completed"]
     assert 100 < completed < 1_000_000
     assert tally.counts == plain_count(completed)
-    assert summary(query, tally, Asked(1000, 1000, 2), 1.0)[-1].startswith("counts exact")
+    assert summary(query, tally, DemoOptions(1000, 1000, 2), 1.0)[-1].startswith("counts exact")
 
 
 def test_a_second_ctrl_c_ends_at_once(console):
@@ -85,7 +85,7 @@ def test_a_second_ctrl_c_ends_at_once(console):
             threading.Event().wait(60)
 
     query.stop = never_drains
-    assert watch(query, console, lambda _: signal.raise_signal(signal.SIGINT), every_s=0.05) is End.AT_ONCE
+    assert watch(query, console, lambda _: signal.raise_signal(signal.SIGINT), every_s=0.05) is WatchEnd.AT_ONCE
     assert not query.isActive
     assert "Ending at once" in console.file.getvalue()
 
@@ -102,7 +102,7 @@ def test_a_missing_sentence_is_an_error():
         latency = {"count": 0}  # noqa: RUF012
 
     with pytest.raises(DemoError, match="2 are lost"):
-        summary(Lossy(), Tally(), Asked(1, 1, 1), 1.0)
+        summary(Lossy(), Tally(), DemoOptions(1, 1, 1), 1.0)
 
 
 def test_steps_are_plain_lines_where_there_is_no_terminal(console):

@@ -58,7 +58,7 @@ def test_help_starts_no_spark_and_loads_no_other_room():
     code = (
         "import sys\nfrom tailrace.cli.main import main\n"
         "try: main(['--help'])\n"
-        "finally: print(sorted({'pyspark', 'tailrace_bench', 'tailrace.lever.cli', 'tailrace.placement.cli'}"
+        "finally: print(sorted({'pyspark', 'tailrace_bench', 'tailrace.lever.cli', 'tailrace.placement.command.cli'}"
         " & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

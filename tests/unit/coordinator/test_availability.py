@@ -10,7 +10,7 @@ import tailrace as tr
 from tailrace import testing
 from tailrace.coordinator.errors import QueryError
 from tailrace.coordinator.query import Query
-from tailrace.worker.errors import OperatorError
+from tailrace.program.errors import OperatorError
 
 HANG_S = 60
 

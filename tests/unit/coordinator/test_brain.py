@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 
 import pytest
@@ -19,18 +20,21 @@ from tailrace.coordinator.errors import (
     WorkerLostError,
 )
 from tailrace.coordinator.incoming import log_lines
+from tailrace.program.errors import OperatorError
+from tailrace.program.program import Program
+from tailrace.reports import TaskReport, WorkerReport
 from tailrace.routing.fixed import RouteError
 from tailrace.topology.plan import make_plan
 from tailrace.transport import codec
 from tailrace.version import __version__
-from tailrace.worker.build import Program
-from tailrace.worker.errors import OperatorError
-from tailrace.worker.exchange.outgoing import OutgoingBuffer
-from tailrace.worker.snapshot import take_snapshot
 
 S = 1_000_000_000
-NOTHING = take_snapshot([], OutgoingBuffer(0, 1, lambda slot, message: True, 1, 1), 1)
+SEQUENCE = itertools.count(1)
 SETTINGS = Settings(register_timeout_s=90.0, lease_s=10.0, drain_timeout_s=60.0, progress_s=1.0)
+
+
+def report(marks, *tasks):
+    return protocol.Report(WorkerReport(next(SEQUENCE), tasks), marks)
 
 
 class Office:
@@ -204,7 +208,7 @@ def test_what_a_replaced_worker_says_is_not_heard(office):
     _, second, _ = office.running()
     office.leave(second)
     office.join(1)
-    office.say(second, protocol.Report(NOTHING, {1: 99}))
+    office.say(second, report({1: 99}))
     office.say(second, protocol.Failure("OperatorError", "late", ""))
     for task in range(2):
         office.say(second, protocol.TaskDone(0, task))
@@ -267,8 +271,8 @@ def test_a_worker_lost_while_all_are_opening(office):
 
 def test_a_successor_starts_from_what_is_complete(office):
     first, second, third = office.running()
-    office.say(first, protocol.Report(NOTHING, {1: 4, 2: 9}))
-    office.say(third, protocol.Report(NOTHING, {1: 2}))  # a mark never goes back
+    office.say(first, report({1: 4, 2: 9}))
+    office.say(third, report({1: 2}))  # a mark never goes back
     office.leave(second)
     successor = office.join(1)
     office.say(first, protocol.PeerSeen(1, 2))
@@ -283,7 +287,7 @@ def test_a_successor_starts_from_what_is_complete(office):
 
 def test_leases_are_prolonged_with_the_marks(office):
     first, *_ = office.running()
-    office.say(first, protocol.Report(NOTHING, {1: 4}))
+    office.say(first, report({1: 4}))
     office.tick(1.0)
     assert office.taken(first, beats=True)[-1] == protocol.Beat({1: 4})
 
@@ -300,7 +304,7 @@ def test_too_few_workers_in_time(office):
 def keep_alive(office, connections, seconds):
     for _ in range(int(seconds)):
         for connection in connections:
-            office.say(connection, protocol.Report(NOTHING, {}))
+            office.say(connection, report({}))
         office.tick(1.0)
 
 
@@ -443,11 +447,11 @@ def test_an_error_after_the_end_is_kept_unless_there_is_one(office):
 
 def test_a_drain_that_takes_too_long_says_what_is_open(office):
     first, *rest = office.running()
-    row = {"stage": 0, "task": 1, "mode": "inline", "pending": 1234, "in": 0, "out": 0}
+    row = TaskReport(0, 1, "inline", pending=1234)
     office.say(first, protocol.TaskDone(0, 0))
     office.brain.drain(office.now_ns)
     keep_alive(office, [first, *rest], 60)
-    office.say(first, protocol.Report({**NOTHING, "tasks": [row]}, {}))
+    office.say(first, report({}, row))
     office.tick(1.0)
     assert isinstance(office.brain.error, DrainTimeoutError)
     assert "1,234 roots are not complete (1,234 of items[1])" in office.brain.error.message

@@ -10,8 +10,8 @@ from tailrace.config import KNOWN_POLICIES, Policy, Settings
 from tailrace.connect.items import Items
 from tailrace.coordinator.deployment import deal_partitions, place_tasks
 from tailrace.coordinator.errors import StartError
+from tailrace.program.program import Program
 from tailrace.topology.plan import make_plan
-from tailrace.worker.build import Program
 
 
 def plan_of(partitions=5):

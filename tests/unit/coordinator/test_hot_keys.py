@@ -8,6 +8,11 @@ from hypothesis import strategies as st
 
 from tailrace.coordinator.migration.hot_keys import THETA, StageLoad, overloaded, relieve
 from tailrace.coordinator.migration.key_loads import KeyLoads
+from tailrace.reports import KeyGroupReport, WorkerReport
+
+
+def counted(*groups):
+    return WorkerReport(1, groups=tuple(KeyGroupReport(*row) for row in groups))
 
 
 def stage_of(groups, task_of, tasks=4, besides=None):
@@ -86,10 +91,10 @@ class Plan:
 
 def test_shares_add_up_over_edges_and_the_past_counts_for_less():
     loads = KeyLoads(Plan)
-    loads.take({"groups": [[0, 7, 30], [1, 7, 30], [1, 2, 40]]})
+    loads.add(counted([0, 7, 30], [1, 7, 30], [1, 2, 40]))
     assert loads.shares(3) == pytest.approx({7: 0.6, 2: 0.4})
     for _ in range(20):
         loads.age()
-        loads.take({"groups": [[0, 2, 10]]})
+        loads.add(counted([0, 2, 10]))
     assert loads.shares(3)[2] > 0.98
     assert loads.shares(1) == {}

@@ -113,7 +113,9 @@ def test_a_worker_that_leaves_in_order_takes_no_state_along():
     query, source = running(HOLDING["count"], workers=3)
     with query:
         query.settle()
-        plans = query.brain.moves.request(moves_to(query._program, query.brain, "spread", [0, 1]), "a test asks")
+        plans = query.brain.operations.move_tasks(
+            moves_to(query._program, query.brain, "spread", [0, 1]), "a test asks"
+        )
         query.advance(2.0)
         assert {plan.state for plan in plans} == {"done"}
         query.brain.membership.dismiss([2])

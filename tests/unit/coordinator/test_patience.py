@@ -8,9 +8,9 @@ import tailrace as tr
 from tailrace import protocol
 from tailrace.coordinator.brain import CoordinatorBrain
 from tailrace.coordinator.deployment import deal_partitions
+from tailrace.program.program import Program
 from tailrace.topology.plan import make_plan
 from tailrace.version import __version__
-from tailrace.worker.build import Program
 
 S = 1_000_000_000
 LEASE_S = 10.0

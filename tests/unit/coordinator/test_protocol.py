@@ -12,9 +12,9 @@ import tailrace as tr
 from tailrace import protocol
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
+from tailrace.program.errors import ProtocolError
 from tailrace.version import __version__
 from tailrace.worker.control import ControlLine, _decoded
-from tailrace.worker.errors import ProtocolError
 
 UNKNOWN = msgspec.msgpack.encode({"type": "FromTheFuture", "slot": 0})
 

@@ -8,19 +8,24 @@ import pytest
 
 import tailrace as tr
 from tailrace.config import Policy, Settings
-from tailrace.coordinator.graphs import assignment_of, task_id
 from tailrace.coordinator.migration.key_loads import KeyLoads
 from tailrace.coordinator.migration.move_cost import waiting
 from tailrace.coordinator.migration.rebalancing import Rebalancing
+from tailrace.coordinator.steering.graphs import assignment_of, task_id
 from tailrace.placement import Snapshot
+from tailrace.program.program import Program
+from tailrace.reports import KeyGroupReport, WorkerReport
 from tailrace.topology.plan import make_plan
-from tailrace.worker.build import Program
 
 S = 1_000_000_000
 WORKERS = 4
 
 
-class Moves:
+def counted_groups(*groups):
+    return WorkerReport(1, groups=tuple(KeyGroupReport(*row) for row in groups))
+
+
+class Requests:
     """Takes requests and does nothing about them, unless told that they are carried out."""
 
     def __init__(self):
@@ -28,11 +33,11 @@ class Moves:
         self.asked_keys = []
         self.idle = True
 
-    def request_keys(self, stage, groups, why):
+    def move_keys(self, stage, groups, why):
         self.asked_keys.append((stage, groups, why))
         return [SimpleNamespace(state="done", pause_ms=40.0, over=True)]
 
-    def request(self, wanted, why):
+    def move_tasks(self, wanted, why):
         self.asked.append((list(wanted), why))
         return [SimpleNamespace(state="done", pause_ms=40.0, over=True)]
 
@@ -44,7 +49,7 @@ class FeedServer:
         self.program = program
         self.placement = placement
         self.draining = False
-        self.moves = Moves()
+        self.operations = Requests()
         self.members = {slot: SimpleNamespace(open=True) for slot in range(WORKERS)}
         self.hosts = dict.fromkeys(self.members, "one")
         self.book = SimpleNamespace(recent=[])
@@ -93,7 +98,7 @@ def test_an_even_load_is_left_alone():
     for second in range(5):
         desk.show({}, {})
         loop.look(second * S, desk)
-    assert desk.moves.asked == []
+    assert desk.operations.asked == []
     assert loop.row()["decision"] == "stay"
 
 
@@ -103,11 +108,11 @@ def test_a_slow_worker_is_relieved_when_two_looks_agree(policy, tasks):
     desk, loop = desk_of(policy, tasks=tasks)
     desk.show({2: 1.0}, {2: 8000.0}, inbox=300)
     loop.look(1 * S, desk)
-    assert desk.moves.asked == []
+    assert desk.operations.asked == []
     assert "if the next look agrees" in loop.row()["decision"]
     desk.show({2: 1.0}, {2: 8000.0}, inbox=400)
     loop.look(2 * S, desk)
-    ((wanted, why),) = desk.moves.asked
+    ((wanted, why),) = desk.operations.asked
     before = desk.placement[1].count(2)
     for stage, task, slot in wanted:
         desk.placement[stage][task] = slot
@@ -120,13 +125,13 @@ def test_after_a_move_comes_a_cool_down_and_an_emptied_worker_is_not_filled_agai
     for second in (1, 2):
         desk.show({2: 1.0}, {2: 8000.0}, inbox=300)
         loop.look(second * S, desk)
-    (wanted, _) = desk.moves.asked.pop()
+    (wanted, _) = desk.operations.asked.pop()
     for stage, task, slot in wanted:
         desk.placement[stage][task] = slot
     for second in range(3, 25):
         desk.show({}, {})
         loop.look(second * S, desk)
-    assert all(slot != 2 for wanted, _ in desk.moves.asked for _, _, slot in wanted)
+    assert all(slot != 2 for wanted, _ in desk.operations.asked for _, _, slot in wanted)
 
 
 def test_a_load_that_no_move_makes_lighter_is_no_reason_to_move():
@@ -134,7 +139,7 @@ def test_a_load_that_no_move_makes_lighter_is_no_reason_to_move():
     for second in range(4):
         desk.show(dict.fromkeys(range(WORKERS), 1.0), {}, inbox=5000)
         loop.look(second * S, desk)
-    assert desk.moves.asked == []
+    assert desk.operations.asked == []
 
 
 def test_lighter_groups_leave_the_task_of_a_hot_key_and_the_reason_is_told():
@@ -145,13 +150,13 @@ def test_lighter_groups_leave_the_task_of_a_hot_key_and_the_reason_is_told():
         make_plan(flow, chaining=False), Policy(chaining="off", rebalance="spread"), Settings(key_groups=8)
     )
     desk, loop = FeedServer(program, [[0], [0, 1, 2, 3], [1]]), Rebalancing(program)
-    desk.moves.keys = SimpleNamespace(tasks_of=lambda stage: [0, 0, 1, 1, 2, 2, 3, 3])
+    desk.operations.key_tasks = lambda stage: [0, 0, 1, 1, 2, 2, 3, 3]
     for second in (1, 2):
         desk.show({0: 1.0, 1: 0.13, 2: 0.13, 3: 0.13}, {}, inbox=500)
-        desk.key_loads.take({"groups": [[0, 0, 62], [0, 1, 10], [0, 2, 9], [0, 4, 9], [0, 6, 10]]})
+        desk.key_loads.add(counted_groups([0, 0, 62], [0, 1, 10], [0, 2, 9], [0, 4, 9], [0, 6, 10]))
         loop.look(second * S, desk)
-    assert desk.moves.asked == []
-    ((stage, groups, why),) = desk.moves.asked_keys
+    assert desk.operations.asked == []
+    ((stage, groups, why),) = desk.operations.asked_keys
     assert (stage, set(groups)) == (1, {1})
     assert groups[1] in {1, 2}
     assert "key group 0 of work brings 62% of its input; without 1 lighter group(s) its task 0" in why
@@ -166,7 +171,7 @@ def test_off_is_off():
     for second in range(4):
         desk.show({2: 1.0}, {2: 8000.0}, inbox=300)
         loop.look(second * S, desk)
-    assert desk.moves.asked == []
+    assert desk.operations.asked == []
     assert loop.row() is None
 
 

@@ -10,16 +10,16 @@ from tests.queries import until
 import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.deployment import place_tasks
-from tailrace.coordinator.graphs import assignment_of, task_graph
 from tailrace.coordinator.migration.multi_query import Registry, Running, busy_by_host, moves_together
 from tailrace.coordinator.query import Query
+from tailrace.coordinator.steering.graphs import assignment_of, task_graph
 from tailrace.placement import Snapshot
 from tailrace.placement.accounting import traffic_of
 from tailrace.placement.snapshot import measured
+from tailrace.program.program import Program
 from tailrace.testing import InProcess
 from tailrace.testing.processes import ProcessHost
 from tailrace.topology.plan import make_plan
-from tailrace.worker.build import Program
 
 HOSTS = {0: "a", 1: "b"}
 

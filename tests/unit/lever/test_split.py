@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.lever.observe import TaskEnd
-from tailrace.lever.planner import Planner, Request
-from tailrace.lever.plans import Node, plan_of
+from tailrace.lever.planner import Planner, SourceRequest
+from tailrace.lever.plans import ExecutorNode, plan_of
 from tailrace.lever.split import Piece, Unit, cut, pin, whole_numbers
 
 units_lists = st.lists(st.builds(Unit, st.integers(0, 1000), st.booleans()), min_size=1, max_size=20)
@@ -33,7 +33,7 @@ def covered(units, pieces):
 
 @given(units=units_lists, loads=loads_lists, cores=st.integers(1, 4), tasks_min=st.integers(0, 40))
 def test_cut_covers_every_unit_once(units, loads, cores, tasks_min):
-    nodes = [Node(str(i), cores) for i in range(len(loads))]
+    nodes = [ExecutorNode(str(i), cores) for i in range(len(loads))]
     covered(units, cut(units, {str(i): load for i, load in enumerate(loads)}, nodes, tasks_min))
 
 
@@ -53,29 +53,29 @@ def test_whole_numbers_sum_and_stay_near(loads, total):
 
 
 def test_cut_follows_the_loads():
-    pieces = cut([Unit(60, True), Unit(40, True)], {"a": 3.0, "b": 1.0}, [Node("a"), Node("b")])
+    pieces = cut([Unit(60, True), Unit(40, True)], {"a": 3.0, "b": 1.0}, [ExecutorNode("a"), ExecutorNode("b")])
     assert pieces == [Piece("a", ((0, 0, 60), (1, 0, 15))), Piece("b", ((1, 15, 40),))]
 
 
 def test_an_executor_with_cores_gets_a_piece_per_core():
-    pieces = cut([Unit(90, True)], {"a": 2.0, "b": 1.0}, [Node("a", 2), Node("b")])
+    pieces = cut([Unit(90, True)], {"a": 2.0, "b": 1.0}, [ExecutorNode("a", 2), ExecutorNode("b")])
     assert [piece.executor for piece in pieces] == ["a", "a", "b"]
 
 
 def test_waiting_tasks_are_left_where_they_are_asked_for():
-    pieces = cut([Unit(400, True)], {"a": 3.0, "b": 1.0}, [Node("a"), Node("b")], tasks_min=3)
+    pieces = cut([Unit(400, True)], {"a": 3.0, "b": 1.0}, [ExecutorNode("a"), ExecutorNode("b")], tasks_min=3)
     assert [(piece.executor, end - start) for piece in pieces for _, start, end in piece.ranges] == [
         ("a", 150), ("a", 150), ("b", 50), ("b", 50),
     ]  # fmt: skip
 
 
 def test_fewer_rows_than_executors_leaves_no_empty_piece():
-    pieces = cut([Unit(1, True)], dict.fromkeys("abcd", 1.0), [Node(e) for e in "abcd"])
+    pieces = cut([Unit(1, True)], dict.fromkeys("abcd", 1.0), [ExecutorNode(e) for e in "abcd"])
     assert pieces == [Piece("a", ((0, 0, 1),))]
 
 
 def request(batch, *, ended=(), units=((400, True),), fixed="", executors=("0", "1", "2", "3")):
-    return Request("q", batch, fixed, [Unit(*unit) for unit in units], [(e, 1) for e in executors], list(ended))
+    return SourceRequest("q", batch, fixed, [Unit(*unit) for unit in units], [(e, 1) for e in executors], list(ended))
 
 
 def ends(batch, pieces, rate):

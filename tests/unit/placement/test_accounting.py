@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 
 from tailrace.errors import ConfigError
-from tailrace.placement import Assignment, Node, Operator, Stream, TaskEdge, by_name, expand, parse_nodes
+from tailrace.placement import Assignment, Node, OperatorEdge, OperatorProfile, TaskEdge, by_name, expand, parse_nodes
 from tailrace.placement.accounting import Traffic, account, traffic_of
 
 
@@ -25,14 +25,20 @@ def test_table_2_of_turbostream_is_reproduced_exactly(distribution, intra, inter
     nodes = parse_nodes(distribution)
     workers = sum(node.workers for node in nodes)
     names = ["spout", "bolt1", "bolt2", "bolt3", "bolt4", "bolt5"]
-    graph = expand("sol", [Operator(id=n, tasks=workers) for n in names], [Stream(a, b) for a, b in pairwise(names)])
+    graph = expand(
+        "sol", [OperatorProfile(id=n, tasks=workers) for n in names], [OperatorEdge(a, b) for a, b in pairwise(names)]
+    )
     total = account(graph, nodes, by_name("round_robin").place(graph, nodes)).total
     assert round(100 * total.intra_node_share, 2) == intra
     assert round(100 * total.inter_node_share, 2) == inter
 
 
 # a on n0/w0; b[0] beside it, b[1] in the other worker, b[2] on n1.
-GRAPH = expand("g", [Operator(id="a", rate_tps=30.0), Operator(id="b", tasks=3, tuple_bytes=1)], [Stream("a", "b")])
+GRAPH = expand(
+    "g",
+    [OperatorProfile(id="a", rate_tps=30.0), OperatorProfile(id="b", tasks=3, tuple_bytes=1)],
+    [OperatorEdge("a", "b")],
+)
 NODES = (Node(name="n0", workers=2), Node(name="n1"))
 PLACED = Assignment(
     {"a[0]": "n0", "b[0]": "n0", "b[1]": "n0", "b[2]": "n1"}, {"a[0]": 0, "b[0]": 0, "b[1]": 1, "b[2]": 0}
@@ -77,21 +83,21 @@ def test_nearness_gives_no_task_more_than_the_bound_allows():
 
 
 def test_streams_by_root_keep_near_only_while_their_roots_do():
-    operators = [Operator(id=name, tasks=2, rate_tps=10.0) for name in "abc"]
+    operators = [OperatorProfile(id=name, tasks=2, rate_tps=10.0) for name in "abc"]
     node_of = {f"{name}[{task}]": f"n{task}" for name in "abc" for task in range(2)}
     placed = Assignment(node_of, dict.fromkeys(node_of, 0))
     nodes = (Node(name="n0"), Node(name="n1"))
     for first, crossing in (("shuffle", 0.0), ("fields", 10.0)):
-        graph = expand("g", operators, [Stream("a", "b", first), Stream("b", "c")])
-        by_root = replace(graph, streams=(graph.streams[0], Stream("b", "c", "root")))
+        graph = expand("g", operators, [OperatorEdge("a", "b", first), OperatorEdge("b", "c")])
+        by_root = replace(graph, streams=(graph.streams[0], OperatorEdge("b", "c", "root")))
         assert account(by_root, nodes, placed, "node").total.inter_node_tuples == pytest.approx(crossing)
 
 
 def test_skewed_tasks_send_more_downstream_and_keyed_streams_stay_even():
     graph = expand(
         "g",
-        [Operator(id="a", rate_tps=12.0), Operator(id="b", tasks=2), Operator(id="c", tasks=2)],
-        [Stream("a", "b", "local"), Stream("b", "c", "fields")],
+        [OperatorProfile(id="a", rate_tps=12.0), OperatorProfile(id="b", tasks=2), OperatorProfile(id="c", tasks=2)],
+        [OperatorEdge("a", "b", "local"), OperatorEdge("b", "c", "fields")],
     )
     node_of = {"a[0]": "n0", "b[0]": "n0", "b[1]": "n1", "c[0]": "n0", "c[1]": "n1"}
     placed = Assignment(node_of, dict.fromkeys(node_of, 0))
@@ -104,6 +110,6 @@ def test_skewed_tasks_send_more_downstream_and_keyed_streams_stay_even():
 def test_unknown_shuffles_and_idle_graphs():
     with pytest.raises(ConfigError, match="Expected shuffle among"):
         account(GRAPH, NODES, PLACED, "nod")
-    idle = expand("g", [Operator(id="a", rate_tps=0.0)], [])
+    idle = expand("g", [OperatorProfile(id="a", rate_tps=0.0)], [])
     found = account(idle, (Node(name="n0"),), Assignment({"a[0]": "n0"}, {"a[0]": 0}))
     assert (found.imbalance, found.cut) == (1.0, 0.0)

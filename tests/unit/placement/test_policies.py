@@ -10,9 +10,9 @@ from tests.properties import examples
 from tailrace.placement import (
     POLICIES,
     Node,
-    Operator,
+    OperatorEdge,
+    OperatorProfile,
     Snapshot,
-    Stream,
     TaskEdge,
     TaskGraph,
     TaskVertex,
@@ -23,8 +23,8 @@ from tailrace.placement import (
 from tailrace.placement.accounting import account
 from tailrace.placement.auto import Auto
 from tailrace.placement.errors import CapacityError, PartitionerMissingError, UnknownPolicyError
-from tailrace.placement.indexed import cut_of, indexed
 from tailrace.placement.metis import metis_installed
+from tailrace.placement.partitioning.indexed import cut_of, indexed
 
 VARIANTS = [
     ("round_robin", {}),
@@ -89,7 +89,7 @@ def test_every_task_is_placed_once_within_slots_and_again_the_same(name, options
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_all_policies_refuse_too_few_slots_and_take_one_node(name):
-    graph = expand("g", [Operator(id="a", tasks=5)], [])
+    graph = expand("g", [OperatorProfile(id="a", tasks=5)], [])
     with pytest.raises(CapacityError):
         by_name(name).place(graph, parse_nodes("2x1x2"))
     if name != "metis" or metis_installed():
@@ -98,7 +98,7 @@ def test_all_policies_refuse_too_few_slots_and_take_one_node(name):
 
 @pytest.mark.parametrize("name", ["round_robin", "turbostream", "auto"])
 def test_tasks_of_a_node_are_spread_evenly_over_its_workers(name):
-    graph = expand("g", [Operator(id="a", tasks=9), Operator(id="b", tasks=14)], [Stream("a", "b")])
+    graph = expand("g", [OperatorProfile(id="a", tasks=9), OperatorProfile(id="b", tasks=14)], [OperatorEdge("a", "b")])
     placed = by_name(name).place(graph, parse_nodes("2x4"))
     for node in ("n0", "n1"):
         counts = [len(placed.by_worker.get((node, w), ())) for w in range(4)]
@@ -107,7 +107,7 @@ def test_tasks_of_a_node_are_spread_evenly_over_its_workers(name):
 
 @pytest.mark.parametrize("name", ["stromax", "turbostream", "auto"])
 def test_a_topology_that_is_idle_is_spread_by_task_count(name):
-    graph = expand("g", [Operator(id="a", tasks=8, rate_tps=0.0)], [])
+    graph = expand("g", [OperatorProfile(id="a", tasks=8, rate_tps=0.0)], [])
     for snapshot in (None, Snapshot(cpu_us_per_tuple={"a[0]": 0.0})):
         placed = by_name(name).place(graph, parse_nodes("4x1"), snapshot)
         assert [len(placed.tasks_on(f"n{i}")) for i in range(4)] == [2, 2, 2, 2]
@@ -143,8 +143,10 @@ SHAPES = {
 @pytest.mark.parametrize("count", [2, 4])
 def test_turbostream_and_auto_cut_about_as_little_as_metis_at_no_worse_balance(shape, count):
     names = [f"o{i}" for i in range(len(SHAPES[shape]))]
-    operators = [Operator(id=name, tasks=n, rate_tps=1000.0) for name, n in zip(names, SHAPES[shape], strict=True)]
-    graph = expand(shape, operators, [Stream(a, b) for a, b in itertools.pairwise(names)])
+    operators = [
+        OperatorProfile(id=name, tasks=n, rate_tps=1000.0) for name, n in zip(names, SHAPES[shape], strict=True)
+    ]
+    graph = expand(shape, operators, [OperatorEdge(a, b) for a, b in itertools.pairwise(names)])
     nodes = parse_nodes(f"{count}x1")
     metis = account(graph, nodes, by_name("metis").place(graph, nodes))
     slack = max(0.05, metis.imbalance - 1)
@@ -160,7 +162,7 @@ def test_turbostream_and_auto_cut_about_as_little_as_metis_at_no_worse_balance(s
 def test_auto_follows_the_shuffle_in_use():
     # Two nodes, two operators of two tasks. Evenly split, one operator's neighbours cannot all be near: any balanced
     # placement cuts half. With node-local shuffle a task of each operator on each node cuts nothing.
-    graph = expand("g", [Operator(id="a", tasks=2), Operator(id="b", tasks=2)], [Stream("a", "b")])
+    graph = expand("g", [OperatorProfile(id="a", tasks=2), OperatorProfile(id="b", tasks=2)], [OperatorEdge("a", "b")])
     nodes = parse_nodes("2x1")
     local = account(graph, nodes, by_name("auto", shuffle="node").place(graph, nodes), "node")
     assert (local.cut, local.imbalance, local.skew) == (0.0, 1.0, 1.0)
@@ -178,7 +180,7 @@ def test_metis_says_what_to_install_and_auto_does_without(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(module, "import_module", missing)
-    graph = expand("g", [Operator(id="a", tasks=4)], [])
+    graph = expand("g", [OperatorProfile(id="a", tasks=4)], [])
     with pytest.raises(PartitionerMissingError, match="needs the package pymetis"):
         by_name("metis").place(graph, parse_nodes("2x1"))
     assert "metis" not in by_name("auto").policies

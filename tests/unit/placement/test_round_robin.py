@@ -1,9 +1,9 @@
 import pytest
 
-from tailrace.placement import Node, Operator, Stream, UnknownPolicyError, by_name, expand, parse_nodes
+from tailrace.placement import Node, OperatorEdge, OperatorProfile, UnknownPolicyError, by_name, expand, parse_nodes
 from tailrace.placement.errors import CapacityError, NodeSpecError
 
-CHAIN = expand("chain", [Operator(id="a", tasks=3), Operator(id="b", tasks=4)], [Stream("a", "b")])
+CHAIN = expand("chain", [OperatorProfile(id="a", tasks=3), OperatorProfile(id="b", tasks=4)], [OperatorEdge("a", "b")])
 
 
 def test_tasks_are_dealt_to_the_first_worker_of_every_node_then_to_the_second():

@@ -1,12 +1,21 @@
 import pytest
 
-from tailrace.placement import Assignment, Operator, Snapshot, Stream, by_name, expand, measured, parse_nodes
-from tailrace.placement.settle import settle
+from tailrace.placement import (
+    Assignment,
+    OperatorEdge,
+    OperatorProfile,
+    Snapshot,
+    by_name,
+    expand,
+    measured,
+    parse_nodes,
+)
+from tailrace.placement.partitioning.settle import settle
 
 GRAPH = expand(
     "g",
-    [Operator(id="a", tasks=2), Operator(id="b", tasks=2), Operator(id="c", tasks=2)],
-    [Stream("a", "b"), Stream("b", "c", "fields")],
+    [OperatorProfile(id="a", tasks=2), OperatorProfile(id="b", tasks=2), OperatorProfile(id="c", tasks=2)],
+    [OperatorEdge("a", "b"), OperatorEdge("b", "c", "fields")],
 )
 
 
@@ -65,7 +74,7 @@ def test_parts_go_to_the_nodes_where_most_of_their_tasks_are_and_keep_their_work
 
 
 def test_a_faster_node_gets_more():
-    graph = expand("g", [Operator(id="a", tasks=40)], [])
+    graph = expand("g", [OperatorProfile(id="a", tasks=40)], [])
     placed = by_name("turbostream").place(graph, parse_nodes("2x1"), Snapshot(node_speed={"n1": 3.0}))
     assert len(placed.tasks_on("n1")) in (29, 30, 31)
 

@@ -5,9 +5,9 @@ import pytest
 from tailrace.placement import (
     Assignment,
     Node,
-    Operator,
+    OperatorEdge,
+    OperatorProfile,
     Snapshot,
-    Stream,
     TaskEdge,
     TaskGraph,
     TaskVertex,
@@ -16,13 +16,13 @@ from tailrace.placement import (
     parse_nodes,
 )
 from tailrace.placement.errors import CyclicGraphError, UnknownPolicyError
-from tailrace.placement.indexed import IndexedGraph
+from tailrace.placement.partitioning.indexed import IndexedGraph
 from tailrace.placement.stromax import Streamer, linearise
 
 SMALL = expand(
     "small",
-    [Operator(id="s", tasks=2), Operator(id="a", tasks=2), Operator(id="b")],
-    [Stream("s", "a"), Stream("a", "b")],
+    [OperatorProfile(id="s", tasks=2), OperatorProfile(id="a", tasks=2), OperatorProfile(id="b")],
+    [OperatorEdge("s", "a"), OperatorEdge("a", "b")],
 )
 
 
@@ -104,7 +104,7 @@ def test_reassignment_moves_only_what_it_must_and_leaves_the_workers_alone():
 
 
 def test_global_rebalance_places_two_topologies_as_one_graph():
-    union = TaskGraph.union([SMALL, expand("other", [Operator(id="x", tasks=5)], [])])
+    union = TaskGraph.union([SMALL, expand("other", [OperatorProfile(id="x", tasks=5)], [])])
     cpu = dict.fromkeys(union.position, 10.0) | {f"other/x[{i}]": 50.0 for i in range(5)}
     snapshot = Snapshot(cpu_us_per_tuple=cpu, tuples_in_per_s=dict.fromkeys(union.position, 1000.0))
     placed = by_name("stromax").place(union, parse_nodes("5x1"), snapshot)

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.placement import Operator, PlacementError, Stream, TaskEdge, TaskGraph, TaskVertex, expand
+from tailrace.placement import OperatorEdge, OperatorProfile, PlacementError, TaskEdge, TaskGraph, TaskVertex, expand
 from tailrace.placement.errors import CyclicGraphError, TopologyFileError
-from tailrace.placement.topology_file import read_graph
+from tailrace.placement.files.topology_file import read_graph
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "topologies"
 
@@ -15,10 +15,10 @@ def rates(graph):
 
 def build(grouping, sources=2, targets=2):
     operators = [
-        Operator(id="s", tasks=sources, rate_tps=12.0, selectivity=2.0, tuple_bytes=10.0),
-        Operator(id="t", tasks=targets, cost=3.0),
+        OperatorProfile(id="s", tasks=sources, rate_tps=12.0, selectivity=2.0, tuple_bytes=10.0),
+        OperatorProfile(id="t", tasks=targets, cost=3.0),
     ]
-    return expand("g", operators, [Stream("s", "t", grouping)])
+    return expand("g", operators, [OperatorEdge("s", "t", grouping)])
 
 
 @pytest.mark.parametrize("grouping", ["shuffle", "local", "fields:word", "partial_key", "auto"])
@@ -39,30 +39,34 @@ def test_all_copies_and_global_goes_to_task_zero():
 
 def test_rates_follow_the_selectivities_down_a_diamond():
     operators = [
-        Operator(id="a", rate_tps=10.0),
-        Operator(id="b", selectivity=0.5),
-        Operator(id="c", selectivity=3.0),
-        Operator(id="d"),
+        OperatorProfile(id="a", rate_tps=10.0),
+        OperatorProfile(id="b", selectivity=0.5),
+        OperatorProfile(id="c", selectivity=3.0),
+        OperatorProfile(id="d"),
     ]
-    graph = expand("diamond", operators, [Stream("a", "b"), Stream("a", "c"), Stream("b", "d"), Stream("c", "d")])
+    graph = expand(
+        "diamond",
+        operators,
+        [OperatorEdge("a", "b"), OperatorEdge("a", "c"), OperatorEdge("b", "d"), OperatorEdge("c", "d")],
+    )
     assert rates(graph)["b[0]", "d[0]"] == 5.0
     assert [v.cpu for v in graph.vertices] == [10.0, 10.0, 10.0, 35.0]
 
 
 def test_mistakes_are_named():
-    a, b = Operator(id="a"), Operator(id="b")
+    a, b = OperatorProfile(id="a"), OperatorProfile(id="b")
     with pytest.raises(TopologyFileError, match="Did you mean 'shuffle'"):
-        expand("g", [a, b], [Stream("a", "b", "shufle")])
+        expand("g", [a, b], [OperatorEdge("a", "b", "shufle")])
     with pytest.raises(TopologyFileError, match="names the operator 'x'"):
-        expand("g", [a, b], [Stream("a", "x")])
+        expand("g", [a, b], [OperatorEdge("a", "x")])
     with pytest.raises(CyclicGraphError, match="in a circle through a, b"):
-        expand("g", [a, b], [Stream("a", "b"), Stream("b", "a")])
+        expand("g", [a, b], [OperatorEdge("a", "b"), OperatorEdge("b", "a")])
     with pytest.raises(TopologyFileError, match="distinct"):
         expand("g", [a, a], [])
     with pytest.raises(TopologyFileError, match="same two operators"):
-        expand("g", [a, b], [Stream("a", "b"), Stream("a", "b", "all")])
+        expand("g", [a, b], [OperatorEdge("a", "b"), OperatorEdge("a", "b", "all")])
     with pytest.raises(TopologyFileError, match="at least one task"):
-        expand("g", [Operator(id="a", tasks=0)], [])
+        expand("g", [OperatorProfile(id="a", tasks=0)], [])
 
 
 def test_a_graph_refuses_unknown_and_doubled_tasks():
@@ -77,7 +81,7 @@ def test_the_union_of_topologies_keeps_them_apart():
     graph = TaskGraph.union([build("shuffle"), TaskGraph("h", (TaskVertex("s[0]", "s", 0),))])
     assert len(graph.vertices) == 5
     assert {"g/s[0]", "h/s[0]"} <= set(graph.position)
-    assert graph.streams == (Stream("g/s", "g/t", "shuffle"),)
+    assert graph.streams == (OperatorEdge("g/s", "g/t", "shuffle"),)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared topologies are not beside this checkout")

@@ -126,6 +126,33 @@ def test_own_inboxes_hand_over_in_order_of_arrival_and_get_theirs_back():
     assert (one.received, two.received) == (2, 1)
 
 
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), max_size=20), st.integers(1, 4))
+def test_own_inboxes_and_a_shared_one_hand_out_everything_once_and_own_ones_where_it_was_sent(sent, at_a_time):
+    shared, ways = inbox_of(3)
+    own = [Inbox({way.id: way}) for way in ways]
+    for number, (task, count) in enumerate(sent):
+        for inbox in (own[task], shared):
+            inbox.put(ways[task], batch(*[(task, number)] * count, tracked=True), number)
+    everything = [(task, number) for number, (task, count) in enumerate(sent) for _ in range(count)]
+    taken = [[value for _ in range(99) if inbox.waiting for value in inbox.take(at_a_time)[1].values] for inbox in own]
+    assert taken == [[value for value in everything if value[0] == task] for task in range(3)]
+    assert [value for _ in range(99) if shared.waiting for value in shared.take(at_a_time)[1].values] == everything
+
+
+def test_the_end_of_an_old_sender_does_not_stand_for_the_new_ones():
+    inbox, (one, two) = inbox_of()
+    inbox.put(two, batch(1), 10)
+    claim, _ = inbox.take(1)
+    inbox.end(one)
+    one.reset()
+    inbox.put(one, batch(2), 20)
+    inbox.end(one)
+    inbox.done(claim)
+    assert not one.ended
+    inbox.done(inbox.take(1)[0])
+    assert one.ended
+
+
 def test_simulator_and_runtime_run_the_same_discipline(monkeypatch):
     """Whoever had a copy of its own would not notice that the discipline is broken."""
 

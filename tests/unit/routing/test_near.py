@@ -36,7 +36,7 @@ def test_what_would_be_over_the_bound_goes_to_those_who_have_less():
 def test_everything_is_given_and_no_task_gets_more_than_the_bound(supply, targets, level, skew_max):
     rows = near_shares(supply, targets, level, skew_max)
     assert all(sum(row) == pytest.approx(1.0) for row in rows.values())
-    got = [sum(rate * rows[home][task] for home, rate in supply.items()) for task in range(len(targets))]
+    got = [sum(rate * rows[origin][task] for origin, rate in supply.items()) for task in range(len(targets))]
     assert max(got) <= skew_max * sum(supply.values()) / len(targets) * (1 + 1e-6) + 1e-6
 
 

@@ -21,7 +21,7 @@ from tailrace.routing import router_for
 from tailrace.routing.at_random import AtRandom
 from tailrace.routing.by_root import ByRoot
 from tailrace.routing.fields import CACHED_KEYS_MAX, Fields, stable_hash
-from tailrace.routing.fixed import All, Custom, Direct, RouteError
+from tailrace.routing.fixed import All, Custom, DirectRule, RouteError
 from tailrace.routing.shuffle import Shuffle
 from tailrace.topology.plan import make_plan
 
@@ -168,14 +168,14 @@ def test_all_names_everyone():
 
 def test_direct_unwraps():
     values = [tr.direct(1, "a"), tr.direct(0, "b")]
-    assert list(Direct("a -> b", 2).choose(values, NO_ROOTS)) == [1, 0]
+    assert list(DirectRule("a -> b", 2).choose(values, NO_ROOTS)) == [1, 0]
     assert values == ["a", "b"]
 
 
 @pytest.mark.parametrize("value", ["bare", tr.direct(2, "x"), tr.direct(-1, "x"), tr.direct("0", "x")])
 def test_direct_refuses_what_names_no_task(value):
     with pytest.raises(RouteError, match=r"a -> b.*from 0 to 1"):
-        Direct("a -> b", 2).choose([value], NO_ROOTS)
+        DirectRule("a -> b", 2).choose([value], NO_ROOTS)
 
 
 def test_custom_may_name_one_several_or_none():
@@ -213,7 +213,7 @@ GROUPINGS = {
     ],
     Fields: [lambda s, n: s.key_by(len).count(tasks=n).sink(tr.sinks.discard())],
     All: [lambda s, n: s.broadcast().map(len, tasks=n).sink(tr.sinks.discard(), tasks=n + 1)],
-    Direct: [lambda s, n: s.direct().map(len, tasks=n).sink(tr.sinks.discard(), tasks=n + 1)],
+    DirectRule: [lambda s, n: s.direct().map(len, tasks=n).sink(tr.sinks.discard(), tasks=n + 1)],
     Custom: [lambda s, n: s.group_by(lambda v, n: 0).map(len, tasks=n).sink(tr.sinks.discard(), tasks=n + 1)],
 }
 

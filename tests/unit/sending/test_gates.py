@@ -24,11 +24,11 @@ def entry(outbox, tuples, *, since=NOW - 1000, refreshed=NOW, operator=0, alone=
     return Entry(outbox, operator, 0, tuples, tuples * 10, since, refreshed, alone)
 
 
-def decide(name, board, cursor=Cursor()):  # noqa: B008 - immutable
-    return gate_by_name(name, SETTINGS).decide(board, cursor, NOW)
+def decide(name, table, cursor=Cursor()):  # noqa: B008 - immutable
+    return gate_by_name(name, SETTINGS).decide(table, cursor, NOW)
 
 
-BOARDS = st.lists(
+TABLES = st.lists(
     st.builds(
         Entry,
         outbox=st.integers(0, 0),
@@ -42,39 +42,39 @@ BOARDS = st.lists(
         first=st.integers(1, 5),
     ),
     max_size=8,
-).map(lambda board: [each._replace(outbox=number) for number, each in enumerate(board)])
+).map(lambda table: [each._replace(outbox=number) for number, each in enumerate(table)])
 
 
-@given(BOARDS, st.sampled_from(sorted(GATES)), st.builds(Cursor, st.integers(-1, 2), st.integers(-1, 8)))
+@given(TABLES, st.sampled_from(sorted(GATES)), st.builds(Cursor, st.integers(-1, 2), st.integers(-1, 8)))
 def test_a_grant_is_for_a_fresh_outbox_with_something_to_send_and_there_is_one_whenever_there_is_one(
-    board, name, cursor
+    table, name, cursor
 ):
-    fresh = {each.outbox for each in board if each.tuples and each.refreshed_ns >= NOW - 2 * SETTINGS.tau_ns}
-    grant = decide(name, board, cursor)
+    fresh = {each.outbox for each in table if each.tuples and each.refreshed_ns >= NOW - 2 * SETTINGS.tau_ns}
+    grant = decide(name, table, cursor)
     assert (grant is None) == (not fresh)
     if grant is not None:
         assert grant.outbox in fresh
-        first = board[grant.outbox].first
+        first = table[grant.outbox].first
         assert grant.tuples_max == (first if name == "fifo" else SETTINGS.quantum)
         assert grant.until_ns == NOW + SETTINGS.tau_ns
         assert grant.cursor.outbox == grant.outbox
 
 
 def test_fifo_takes_the_oldest_whichever_operator_it_is_of():
-    board = [entry(0, 9, since=NOW - 5), entry(1, 1, since=NOW - 7, operator=1)]
-    assert decide("fifo", board, Cursor(1, 1)).outbox == 1
+    table = [entry(0, 9, since=NOW - 5), entry(1, 1, since=NOW - 7, operator=1)]
+    assert decide("fifo", table, Cursor(1, 1)).outbox == 1
 
 
 def test_round_robin_passes_over_the_empty_and_comes_round():
-    board = [entry(0, 1), entry(1, 0), entry(2, 5)]
-    assert [decide("round_robin", board, Cursor(0, last)).outbox for last in (-1, 0, 1, 2)] == [0, 2, 2, 0]
+    table = [entry(0, 1), entry(1, 0), entry(2, 5)]
+    assert [decide("round_robin", table, Cursor(0, last)).outbox for last in (-1, 0, 1, 2)] == [0, 2, 2, 0]
 
 
 def test_the_idling_round_robin_wastes_its_turn():
-    board = [entry(0, 1), entry(1, 0)]
-    grant = decide("idling_round_robin", board, Cursor(0, 0))
+    table = [entry(0, 1), entry(1, 0)]
+    grant = decide("idling_round_robin", table, Cursor(0, 0))
     assert (grant.outbox, grant.tuples_max) == (1, 0)
-    assert decide("idling_round_robin", board, grant.cursor).tuples_max == SETTINGS.quantum
+    assert decide("idling_round_robin", table, grant.cursor).tuples_max == SETTINGS.quantum
 
 
 def test_lbf_takes_the_longest_and_among_equals_the_oldest():
@@ -83,28 +83,28 @@ def test_lbf_takes_the_longest_and_among_equals_the_oldest():
 
 
 def test_lbf_lets_no_outbox_wait_longer_than_is_set():
-    board = [entry(0, 100), entry(1, 1, since=NOW - SETTINGS.max_wait_ns - 1)]
-    assert decide("lbf", board).outbox == 1
-    assert decide("lbf", [board[0], entry(1, 1, since=NOW - SETTINGS.max_wait_ns)]).outbox == 0
+    table = [entry(0, 100), entry(1, 1, since=NOW - SETTINGS.max_wait_ns - 1)]
+    assert decide("lbf", table).outbox == 1
+    assert decide("lbf", [table[0], entry(1, 1, since=NOW - SETTINGS.max_wait_ns)]).outbox == 0
 
 
-def test_what_a_dead_sender_left_on_the_board_does_not_count():
+def test_what_a_dead_sender_left_on_the_table_does_not_count():
     assert decide("lbf", [entry(0, 100, refreshed=NOW - 2_000_001), entry(1, 1)]).outbox == 1
 
 
 def test_operators_take_turns_whatever_their_backlogs():
-    board = [entry(0, 100), entry(1, 90), entry(2, 1, operator=1)]
+    table = [entry(0, 100), entry(1, 90), entry(2, 1, operator=1)]
     cursor, served = Cursor(), []
     for _ in range(4):
-        grant = decide("lbf", board, cursor)
+        grant = decide("lbf", table, cursor)
         cursor = grant.cursor
         served.append(grant.outbox)
     assert served == [0, 2, 0, 2]
 
 
 def test_the_outboxes_of_a_single_task_go_in_their_order():
-    board = [entry(0, 100, since=NOW - 5, alone=True), entry(1, 1, since=NOW - 9, alone=True)]
-    assert decide("lbf", board).outbox == 1
+    table = [entry(0, 100, since=NOW - 5, alone=True), entry(1, 1, since=NOW - 9, alone=True)]
+    assert decide("lbf", table).outbox == 1
 
 
 def test_an_unknown_gate_names_the_nearest():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tailrace.lever.plans import DampedPlan, LeverPlan
-from tailrace.simulate.batches import Cluster, Stage
+from tailrace.simulate.batches import BatchStage, Cluster
 from tailrace.simulate.rivals.base import Rival
 from tailrace.simulate.rivals.dolly import Dolly
 from tailrace.simulate.rivals.skewtune import SkewTune
@@ -18,7 +18,7 @@ TWO = Cluster((1.0, 0.5), cores=2, blocks=4, fetch_part=0.5, launch_ms=10.0)
 
 def test_the_default_by_hand():
     """Four blocks of 100 ms on two cores take two turns: 200 ms, and 400 ms at half the speed."""
-    found = Stage([400.0, 400.0], TWO).play(Rival())
+    found = BatchStage([400.0, 400.0], TWO).play(Rival())
     assert found.finish_ms == (200.0, 400.0)
     assert found.makespan_ms == 400.0
     assert found.busy_ms == 4 * 100 + 4 * 200
@@ -28,9 +28,9 @@ def test_the_default_by_hand():
 def test_a_copy_by_hand():
     """At 200 ms half is done, median 100 ms; at 300 ms the slow runs are late; copies take 10 + 50 + 100 ms."""
     cluster = Cluster((1.0, 0.25), cores=2, blocks=4, fetch_part=0.5, launch_ms=10.0)
-    alone = Stage([400.0, 400.0], cluster).play(Rival())
+    alone = BatchStage([400.0, 400.0], cluster).play(Rival())
     assert alone.makespan_ms == 800.0
-    copied = Stage([400.0, 400.0], cluster).play(Speculation())
+    copied = BatchStage([400.0, 400.0], cluster).play(Speculation())
     assert copied.makespan_ms < 800.0
     assert copied.finish_ms[0] > 200.0
 
@@ -39,7 +39,7 @@ def test_a_copy_by_hand():
 def test_every_task_is_done_once_and_every_core_is_given_back(rival):
     playing = rival()
     for _ in range(3):
-        stage = Stage([2800.0] * 6, Cluster((1.0, 1.0, 1.0, 1.0, 0.4, 0.3)))
+        stage = BatchStage([2800.0] * 6, Cluster((1.0, 1.0, 1.0, 1.0, 0.4, 0.3)))
         found = stage.play(playing)
         playing.after(found)
         assert all(task.won is not None for task in stage.tasks)
@@ -49,7 +49,7 @@ def test_every_task_is_done_once_and_every_core_is_given_back(rival):
 
 
 def test_skewtune_loses_nothing_of_a_task_it_cuts_up():
-    stage = Stage([4000.0] * 4, Cluster((1.0, 1.0, 1.0, 0.2)))
+    stage = BatchStage([4000.0] * 4, Cluster((1.0, 1.0, 1.0, 0.2)))
     before = sum(task.load for task in stage.tasks)
     stage.play(SkewTune())
     assert len(stage.tasks) > 40
@@ -60,7 +60,7 @@ def test_skewtune_loses_nothing_of_a_task_it_cuts_up():
 def test_wrangler_swings():
     makespans, rival = [], Wrangler()
     for _ in range(6):
-        found = Stage([2800.0] * 16, Cluster(two_types(16)(0))).play(rival)
+        found = BatchStage([2800.0] * 16, Cluster(two_types(16)(0))).play(rival)
         rival.after(found)
         makespans.append(found.makespan_ms)
     assert max(makespans) > 1.5 * min(makespans)

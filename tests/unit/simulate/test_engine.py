@@ -13,11 +13,11 @@ from tests.properties import examples
 
 from tailrace import simulate
 from tailrace.acking.adaptive_timeout import TimeoutSettings
-from tailrace.simulate.distributions import Chance, Exponential, Fixed, Uniform, Whole, Zipf
+from tailrace.simulate.distributions import Chance, Exponential, Fixed, Uniform, UniformWhole, Zipf
 from tailrace.simulate.engine import Engine, run
 from tailrace.simulate.errors import ModelError
-from tailrace.simulate.model import Model, Node, Phase, Policies, Source, Stage, Stalls
-from tailrace.simulate.pace import Pace
+from tailrace.simulate.model import Model, NodeModel, Phase, Policies, SourceModel, StageModel, Stalls
+from tailrace.simulate.pace import NodeSpeed
 from tailrace.simulate.scenarios.checks import queue
 from tailrace.simulate.scenarios.du_gupta import heterogeneous, micro, stalling_nodes
 from tailrace.simulate.scenarios.topologies import chain, even_nodes
@@ -82,17 +82,17 @@ ARMS = [
 def wide(link=None):
     """Everything at once: fan-out, a filter, keys, two branches, a limited uplink, stalls and a slow phase."""
     nodes = (
-        Node(delay_us=50, link_bytes_per_s=link),
-        Node(speed=0.5, stalls=Stalls(Exponential(300), Uniform(5, 30))),
-        Node(phases=(Phase(0.3, 0.6, 0.3),)),
+        NodeModel(delay_us=50, link_bytes_per_s=link),
+        NodeModel(speed=0.5, stalls=Stalls(Exponential(300), Uniform(5, 30))),
+        NodeModel(phases=(Phase(0.3, 0.6, 0.3),)),
     )
     stages = (
-        Stage("split", 4, Exponential(300), fan_out=Whole(0, 4), bytes=Fixed(50), keys=Zipf(100)),
-        Stage("count", 3, Fixed(50), ("split",), "fields"),
-        Stage("filter", 3, Exponential(100), ("split",), fan_out=Chance(0.5)),
-        Stage("sink", 2, Fixed(20), ("filter", "count"), "by_root"),
+        StageModel("split", 4, Exponential(300), fan_out=UniformWhole(0, 4), bytes=Fixed(50), keys=Zipf(100)),
+        StageModel("count", 3, Fixed(50), ("split",), "fields"),
+        StageModel("filter", 3, Exponential(100), ("split",), fan_out=Chance(0.5)),
+        StageModel("sink", 2, Fixed(20), ("filter", "count"), "by_root"),
     )
-    return Model(nodes, Source(2, 300), stages)
+    return Model(nodes, SourceModel(2, 300), stages)
 
 
 @pytest.mark.parametrize("policies", ARMS, ids=lambda each: f"{each.routing}-{each.inbox}-{each.replay}-{each.sending}")
@@ -115,7 +115,7 @@ def test_work_is_conserved():
 
 
 def test_use_is_arrivals_times_service_over_speed():
-    model = Model((Node(speed=0.5),), Source(1, 200, "periodic"), (Stage("s", 2, Fixed(1000.0)),))
+    model = Model((NodeModel(speed=0.5),), SourceModel(1, 200, "periodic"), (StageModel("s", 2, Fixed(1000.0)),))
     found = run(model, Policies(), seconds=10)
     assert found.stages["s"].use == pytest.approx(0.2, rel=0.01)
     assert found.ms(0.5) == pytest.approx(2.0)
@@ -123,9 +123,9 @@ def test_use_is_arrivals_times_service_over_speed():
 
 def test_a_limited_uplink_sets_the_pace():
     """10,000 tuples/s of 100 B over 1 MB/s: full use; a single tuple takes 100 us and the delay."""
-    model = Model((Node(link_bytes_per_s=1e6, delay_us=300), Node()), Source(1, 10, "periodic", nodes=(0,)), (
-        Stage("s", 1, Fixed(1.0), nodes=(1,)),
-    ))  # fmt: skip
+    nodes = (NodeModel(link_bytes_per_s=1e6, delay_us=300), NodeModel())
+    stages = (StageModel("s", 1, Fixed(1.0), nodes=(1,)),)
+    model = Model(nodes, SourceModel(1, 10, "periodic", nodes=(0,)), stages)
     assert run(model, Policies(), seconds=1).ms(0.5) == pytest.approx(0.401)
     full = replace(model, source=replace(model.source, rate_per_s=20_000))
     assert run(full, Policies(), seconds=1).ms(1.0) == pytest.approx(1000, rel=0.02)
@@ -134,7 +134,7 @@ def test_a_limited_uplink_sets_the_pace():
 @examples(60)
 @given(st.lists(st.tuples(st.integers(0, 10_000_000), st.integers(1, 5_000_000)), min_size=1, max_size=30))
 def test_stalls_only_ever_delay_and_not_for_longer_than_they_last(pieces):
-    pace = Pace(Node(stalls=Stalls(Uniform(1, 5), Uniform(0.5, 2))), "seed")
+    pace = NodeSpeed(NodeModel(stalls=Stalls(Uniform(1, 5), Uniform(0.5, 2))), "seed")
     now_ns = 0
     for wait_ns, work_ns in pieces:
         now_ns += wait_ns
@@ -148,7 +148,7 @@ def test_stalls_only_ever_delay_and_not_for_longer_than_they_last(pieces):
 
 def test_models_that_do_not_fit_are_refused():
     with pytest.raises(ModelError, match="drawn before it"):
-        Model((Node(),), Source(1, 1), (Stage("a", 1, Fixed(1), ("b",)),))
+        Model((NodeModel(),), SourceModel(1, 1), (StageModel("a", 1, Fixed(1), ("b",)),))
     with pytest.raises(ModelError, match="routing must be one of"):
         Policies(routing="psychic")
 
@@ -175,7 +175,7 @@ def test_shortest_delay_relieves_slow_nodes_and_its_weights_settle(case):
 
 
 def test_a_node_that_recovers_gets_its_share_back():
-    slow = Node(delay_us=100, phases=(Phase(0, 6, 0.25),))
+    slow = NodeModel(delay_us=100, phases=(Phase(0, 6, 0.25),))
     model = replace(heterogeneous("c", Exponential(2000.0)), nodes=(slow, *even_nodes(4)))
     result = run(model, Policies(routing="shortest_delay", haste=2.0), seconds=16)
     at = dict(result.shares)
@@ -203,7 +203,7 @@ def test_adaptive_replay_shortens_the_tail_that_stalls_make():
     ("model", "technique", "best"),
     [
         (heterogeneous("b", Exponential(2000.0)), "balancing", Policies(routing="shortest_delay")),
-        (replace(micro(Exponential(1e6 / 450)), source=Source(5, 1400, "periodic")), "shared_queue", SHARED),
+        (replace(micro(Exponential(1e6 / 450)), source=SourceModel(5, 1400, "periodic")), "shared_queue", SHARED),
         (chain(even_nodes(), ("a", "b", "c"), 200.0, Exponential(1000.0)), "balancing+timeout", Policies()),
     ],
 )

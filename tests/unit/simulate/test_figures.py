@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tailrace.cli.main import app, main
-from tailrace.simulate.comparison import Panel, Report, Row
+from tailrace.simulate.comparison import ComparisonRow, PlotPanel, SimulationReport
 from tailrace.simulate.plots import draw
+from tailrace.simulate.scenarios import hone
 from tailrace.simulate.scenarios.catalogue import SCENARIOS
 from tailrace.simulate.slots import SLOTS, arrivals, jain, run_slots
 
@@ -74,7 +75,9 @@ def test_jains_index():
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_simulate_prints_a_table_and_writes_json_and_a_plot(tmp_path, capsys):
+def test_simulate_prints_a_table_and_writes_json_and_a_plot(tmp_path, capsys, monkeypatch):
+    for name in ("RATES_QUICK_PER_S", "QUEUES_QUICK"):
+        monkeypatch.setattr(hone, name, getattr(hone, name)[:2])
     figures, plot = tmp_path / "out.json", tmp_path / "plots" / "out.svg"
     with pytest.raises(SystemExit) as left:
         main(["simulate", "slots", "--quick", "--json", str(figures), "--plot", str(plot)])
@@ -104,6 +107,6 @@ def test_every_scenario_says_what_it_shows():
 
 
 def test_panels_without_points_are_drawn_too(tmp_path):
-    report = Report("none", "", [Row("a", "b", {})], [Panel("t", "x", "y", {"empty": []})], ())
+    report = SimulationReport("none", "", [ComparisonRow("a", "b", {})], [PlotPanel("t", "x", "y", {"empty": []})], ())
     draw(report, tmp_path / "empty.png", None)
     assert (tmp_path / "empty.png").stat().st_size > 1000

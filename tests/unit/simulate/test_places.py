@@ -9,7 +9,7 @@ from tailrace.placement.registry import by_name
 from tailrace.simulate.distributions import Fixed, Plus
 from tailrace.simulate.engine import run
 from tailrace.simulate.errors import ModelError
-from tailrace.simulate.model import Model, Node, Phase, Policies, Source, Stage
+from tailrace.simulate.model import Model, NodeModel, Phase, Policies, SourceModel, StageModel
 from tailrace.simulate.scenarios.ablation import MECHANISMS, arms
 from tailrace.simulate.scenarios.placed import TABLE_1, Hops, model_of
 from tailrace.simulate.scenarios.stromax import drawing, simulated
@@ -17,13 +17,12 @@ from tailrace.simulate.scenarios.turbostream import sol, throughput_test
 
 
 def node(host):
-    return Node(delay_us=1000.0, near_us=100.0, own_us=10.0, host=host)
+    return NodeModel(delay_us=1000.0, near_us=100.0, own_us=10.0, host=host)
 
 
 def latency_ms(nodes, policies=None, tasks=1, places=(0,)):
-    model = Model(
-        nodes, Source(1, 10.0, "periodic", nodes=(0,)), (Stage("bolt", tasks, Fixed(0.0), nodes=tuple(places)),)
-    )  # fmt: skip
+    bolt = StageModel("bolt", tasks, Fixed(0.0), nodes=tuple(places))
+    model = Model(nodes, SourceModel(1, 10.0, "periodic", nodes=(0,)), (bolt,))
     return run(model, policies or Policies(), seconds=20.0).mean_ms
 
 
@@ -32,7 +31,7 @@ def test_a_hop_costs_by_how_far_it_goes():
     assert latency_ms(nodes, places=(0,)) == pytest.approx(0.01)
     assert latency_ms(nodes, places=(1,)) == pytest.approx(0.1)
     assert latency_ms(nodes, places=(2,)) == pytest.approx(1.0)
-    assert latency_ms((Node(delay_us=1000.0),) * 2, places=(1,)) == pytest.approx(1.0)
+    assert latency_ms((NodeModel(delay_us=1000.0),) * 2, places=(1,)) == pytest.approx(1.0)
 
 
 def test_a_shuffle_that_keeps_near_keeps_as_near_as_a_task_may_take():
@@ -50,8 +49,8 @@ def test_an_unknown_locality_is_refused():
 
 
 def test_a_rate_changes_with_its_phases():
-    source = Source(1, 100.0, "periodic", phases=(Phase(1.0, 2.0, 3.0),))
-    found = run(Model((Node(),), source, (Stage("bolt", 1, Fixed(0.0)),)), Policies(), seconds=3.0)
+    source = SourceModel(1, 100.0, "periodic", phases=(Phase(1.0, 2.0, 3.0),))
+    found = run(Model((NodeModel(),), source, (StageModel("bolt", 1, Fixed(0.0)),)), Policies(), seconds=3.0)
     assert found.emitted == pytest.approx(100 + 300 + 100, abs=3)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import tailrace as tr
 from tailrace import testing
+from tailrace.program.errors import OperatorError
 from tailrace.testing.errors import EndlessError, StalledError, UnknownSinkError
-from tailrace.worker.errors import OperatorError
 
 NS = 1_000_000_000
 IDS = range(300)

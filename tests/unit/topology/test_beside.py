@@ -57,7 +57,8 @@ def test_functions_of_modules_beside_a_script_run_where_the_modules_are_not(scri
 
 def test_a_script_at_the_top_of_the_source_tree_ships_neither_of_the_packages():
     script = (
-        "import pathlib, sys, cloudpickle, tailrace, tailrace_bench.rows; from tailrace.topology import beside\n"
+        "import pathlib, sys, cloudpickle, tailrace, tailrace_bench.reporting.rows\n"
+        "from tailrace.topology import beside\n"
         "beside.ship_beside(pathlib.Path(sys.argv[1])); print(sorted(cloudpickle.list_registry_pickle_by_value()))"
     )
     assert ran(sys.executable, "-c", script, str(Path(__file__).parents[3])) == "[]\n"

@@ -12,7 +12,7 @@ from tailrace.connect import sinks, sources
 from tailrace.topology import errors
 from tailrace.topology.graph import KeyedStream, Stream, Topology
 from tailrace.topology.groupings import Grouping, direct
-from tailrace.topology.operators import Aggregate, KeyedOperator, Operator
+from tailrace.topology.operators import Aggregation, KeyedOperator, Operator
 
 
 class Tag(Operator):
@@ -139,7 +139,7 @@ def test_keyed_verbs(numbers, flow):
         ("fn", "keyed_process"),
     ]
     assert all(s.ordered and s.key is operator.neg for s in specs)
-    assert specs[1].fn == Aggregate(int, operator.add, str)
+    assert specs[1].fn == Aggregation(int, operator.add, str)
     assert {edge.grouping.kind for edge in flow.edges} == {"fields"}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tailrace as tr
+from tailrace.program.channels import channel_bases
 from tailrace.topology.plan import make_plan
-from tailrace.worker.build import channel_bases
 
 
 async def later(value):

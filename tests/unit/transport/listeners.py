@@ -20,11 +20,11 @@ from tailrace.config import Policy, Settings
 from tailrace.coordinator.brain import CoordinatorBrain
 from tailrace.coordinator.deployment import deal_partitions
 from tailrace.coordinator.loop import CoordinatorLoop
+from tailrace.program.program import Program
 from tailrace.topology.plan import make_plan
 from tailrace.transport import wire
 from tailrace.transport.connections import Connections
 from tailrace.transport.handshake import CONTROL, DATA
-from tailrace.worker.build import Program
 
 #: Long enough for the most loaded machine; what is tested is that the socket is closed at all.
 HANG_S = 30.0
@@ -79,8 +79,8 @@ class CoordinatorListener:
         self.loop.join(HANG_S)
 
 
-class BoardListener:
-    """A worker's switchboard, polled as its loop would."""
+class ConnectionsListener:
+    """A worker's connections, polled as its loop would."""
 
     purpose = DATA
 
@@ -111,7 +111,7 @@ class BoardListener:
         """Bytes that would unpickle the marker if anyone took them for a message of a worker."""
         values = pickle.dumps([Marker(marker)])
         payload = b"\0" + msgspec.msgpack.encode((None, [1], 256, [1], values))
-        return wire.message_head(1, 1) + wire.frame_head(wire.DATA, 0, 1, len(payload)) + payload
+        return wire.message_head(1, 1) + wire.frame_head(wire.DATA, 0, len(payload)) + payload
 
     @property
     def alive(self):
@@ -119,15 +119,15 @@ class BoardListener:
 
     def close(self):
         self._ended.set()
-        self.connections.bell()
+        self.connections.wakeup()
         self._thread.join(HANG_S)
         self.connections.close()
 
 
 LISTENERS = {
     "coordinator": CoordinatorListener,
-    "switchboard-tcp": lambda: BoardListener("tcp"),
-    "switchboard-unix": lambda: BoardListener("uds"),
+    "connections-tcp": lambda: ConnectionsListener("tcp"),
+    "connections-unix": lambda: ConnectionsListener("uds"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Switchboards talking to each other over every way there is: order, room, replaced peers, broken connections."""
+"""Workers connected in every way there is: order, room, replaced peers, broken connections."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tailrace.config import Settings
+from tailrace.program.boot import WorkerLocation
 from tailrace.transport import node_endpoint as nooks
 from tailrace.transport.connections import Connections
 from tailrace.worker import main
@@ -17,12 +18,12 @@ SECRET = bytes(range(32))
 HANG_S = 30.0
 
 
-def board_of(slot, transport, **settings):
+def connections_of(slot, transport, **settings):
     return Connections(slot, SECRET, "127.0.0.1", Settings(transport=transport, **settings))
 
 
 def peer_of(connections, slot, **changes):
-    registered = main._registration(main.WorkerLocation(slot, 1, "executor", "here"), connections).peer
+    registered = main._registration(WorkerLocation(slot, 1, "executor", "here"), connections).peer
     return msgspec.structs.replace(registered, **{"attempt": 1, **changes})
 
 
@@ -30,7 +31,7 @@ def peer_of(connections, slot, **changes):
 def pair(request):
     if request.param == "ring":
         pytest.importorskip("tailrace.transport._ring", reason="the ring was not built")
-    with_peers = [board_of(slot, request.param) for slot in (0, 1)]
+    with_peers = [connections_of(slot, request.param) for slot in (0, 1)]
     one, other = with_peers
     one.introduce(peer_of(other, 1))
     other.introduce(peer_of(one, 0))
@@ -90,7 +91,7 @@ def test_an_unknown_peer_gets_nothing(pair):
 def test_after_an_introduction_only_the_new_worker_is_reached(pair):
     one, other, kind = pair
     send_all(one, other, [b"to the old one"])
-    successor = board_of(1, kind)
+    successor = connections_of(1, kind)
     try:
         one.introduce(peer_of(successor, 1, attempt=2))
         assert send_all(one, successor, [b"to the new one"]) == [b"to the new one"]
@@ -99,7 +100,7 @@ def test_after_an_introduction_only_the_new_worker_is_reached(pair):
         successor.close()
 
 
-def test_a_waiting_worker_is_woken_by_a_message_and_by_its_bell(pair):
+def test_a_waiting_worker_is_woken_by_a_message_and_by_a_wakeup(pair):
     one, other, _ = pair
     send_all(one, other, [b"open"])
     assert one.send(1, b"wake")
@@ -110,13 +111,13 @@ def test_a_waiting_worker_is_woken_by_a_message_and_by_its_bell(pair):
         other.wait(int(HANG_S * 1e6))
         found = other.poll()
     assert found == [b"wake"]
-    other.bell()
+    other.wakeup()
     other.wait(int(HANG_S * 1e6))
 
 
 @pytest.mark.parametrize("kind", ["uds", "tcp"])
 def test_a_broken_connection_is_mended_though_there_is_nothing_to_send(kind):
-    one, other = board_of(0, kind), board_of(1, kind)
+    one, other = connections_of(0, kind), connections_of(1, kind)
     try:
         one.introduce(peer_of(other, 1))
         send_all(one, other, [b"open"])
@@ -136,7 +137,7 @@ def test_a_broken_connection_is_mended_though_there_is_nothing_to_send(kind):
 
 def test_workers_on_another_node_are_reached_by_tcp():
     """Whoever cannot read the probe stands elsewhere, whatever its host name says."""
-    one, other = board_of(0, "auto"), board_of(1, "auto")
+    one, other = connections_of(0, "auto"), connections_of(1, "auto")
     try:
         assert nooks.same_node(peer_of(other, 1))
         for changes in ({"probe_nonce": "0" * 32}, {"probe_nonce": ""}, {"probe_path": "/nowhere/probe"}):
@@ -149,7 +150,7 @@ def test_workers_on_another_node_are_reached_by_tcp():
 
 
 def test_without_a_ring_of_the_peers_a_unix_socket_is_taken():
-    one, other = board_of(0, "auto"), board_of(1, "uds")
+    one, other = connections_of(0, "auto"), connections_of(1, "uds")
     try:
         assert one.choose(peer_of(other, 1)) == "uds"
         assert other.endpoint.why_no_ring == "the setting transport is 'uds'"
@@ -161,7 +162,7 @@ def test_without_a_ring_of_the_peers_a_unix_socket_is_taken():
 @pytest.mark.parametrize("waiting", ["futex", "spin_then_futex", "busy"])
 def test_a_message_wakes_a_worker_however_it_waits_at_its_ring(waiting):
     pytest.importorskip("tailrace.transport._ring", reason="the ring was not built")
-    sender, reader = board_of(0, "ring"), board_of(1, "ring", ring_waiting=waiting)
+    sender, reader = connections_of(0, "ring"), connections_of(1, "ring", ring_waiting=waiting)
     sender.introduce(peer_of(reader, 1))
     late = threading.Timer(0.05, sender.send, (1, b"hello"))
     late.start()
@@ -180,6 +181,6 @@ def test_a_message_wakes_a_worker_however_it_waits_at_its_ring(waiting):
 def test_a_thread_may_ring_after_everything_was_closed(transport):
     if transport == "ring":
         pytest.importorskip("tailrace.transport._ring", reason="the ring was not built")
-    connections = board_of(0, transport)
+    connections = connections_of(0, transport)
     connections.close()
-    connections.bell()
+    connections.wakeup()

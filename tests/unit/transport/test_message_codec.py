@@ -27,21 +27,21 @@ def columns(batch):
     return exactly(batch.values), batch.sizes, batch.heads
 
 
-@given(st.lists(VALUES, min_size=1, max_size=5), st.booleans(), st.integers(0, 2**40))
-def test_a_frame_is_what_codec_and_wire_make_of_the_batch(values, tracked, serial):
+@given(st.lists(VALUES, min_size=1, max_size=5), st.booleans())
+def test_a_frame_is_what_codec_and_wire_make_of_the_batch(values, tracked):
     batch = batches(values, tracked)
     payload = codec.encode_batch(batch)
-    frame = wire.frame_head(wire.DATA, 7, serial, len(payload)) + payload
-    assert mail.frame_of(7, serial, batch) == frame
-    assert mail.frame_of(7, serial, batch, HEAD) == HEAD + frame
+    frame = wire.frame_head(wire.DATA, 7, len(payload)) + payload
+    assert mail.frame_of(7, batch) == frame
+    assert mail.frame_of(7, batch, HEAD) == HEAD + frame
 
 
 @pytest.mark.parametrize("opened", [mail.opened, mail.opened_py])
 @given(batches_of=st.lists(st.lists(VALUES, min_size=1, max_size=5), max_size=3), tracked=st.booleans())
 def test_frames_are_read_back(opened, batches_of, tracked):
     made = [batches(values, tracked) for values in batches_of]
-    frames = [mail.frame_of(channel, 1, batch) for channel, batch in enumerate(made)]
-    acks = wire.frame_head(wire.ACKS, 0, 0, 3) + b"abc"
+    frames = [mail.frame_of(channel, batch) for channel, batch in enumerate(made)]
+    acks = wire.frame_head(wire.ACKS, 0, 3) + b"abc"
     slot, attempt, found = opened(b"".join((HEAD, *frames, acks)))
     assert (slot, attempt) == (3, 9)
     *data, (kind, channel, content) = found
@@ -53,12 +53,12 @@ def test_frames_are_read_back(opened, batches_of, tracked):
 @needs_native
 @pytest.mark.parametrize("values", [["a"], [1], [1.5], [b"x"], [True], [("a", 1)], [("a", 1, 2.0, b"x", False)]])
 def test_plain_values_go_the_native_way(values):
-    frame = mail.frame_of(1, 1, batches(values, tracked=True))
+    frame = mail.frame_of(1, batches(values, tracked=True))
     assert type(mail.opened(HEAD + frame)[2][0][2]) is tuple
 
 
 def test_pickled_data_stays_as_it_came_until_it_is_asked_for():
-    frame = mail.frame_of(1, 1, batches([{1}], tracked=True))
+    frame = mail.frame_of(1, batches([{1}], tracked=True))
     ((_, _, content),) = mail.opened(HEAD + frame)[2]
     assert bytes(content) == frame[wire.FRAME_HEAD_BYTES :]
 
@@ -69,7 +69,7 @@ def test_pickled_data_stays_as_it_came_until_it_is_asked_for():
     )
 )
 def test_bytes_that_are_no_batch_are_refused_or_read_within_their_bounds(payload):
-    message = HEAD + wire.frame_head(wire.DATA, 1, 1, len(payload)) + payload
+    message = HEAD + wire.frame_head(wire.DATA, 1, len(payload)) + payload
     try:
         ((_, _, content),) = mail.opened(message)[2]
         found = mail.batch_in(content)
@@ -83,14 +83,14 @@ def test_a_batch_cut_short_is_refused(data):
     batch = batch_of([("a", 2**40, 1.5, b"x", True)] * 3, [1, 2], [1, 2], [3, 3], [4, 5])
     payload = codec.encode_batch(batch)
     cut = data.draw(st.integers(1, len(payload) - 1))
-    message = HEAD + wire.frame_head(wire.DATA, 1, 1, cut) + payload[:cut]
+    message = HEAD + wire.frame_head(wire.DATA, 1, cut) + payload[:cut]
     with pytest.raises((ValueError, IndexError, struct.error)):
         mail.batch_in(mail.opened(message)[2][0][2])
 
 
 @given(st.data())
 def test_a_message_cut_short_is_refused_by_name(data):
-    message = HEAD + mail.frame_of(1, 1, batches(["a"], tracked=True))
+    message = HEAD + mail.frame_of(1, batches(["a"], tracked=True))
     cut = data.draw(st.integers(0, len(message) - 1).filter(lambda at: at != len(HEAD)))
     with pytest.raises(wire.WireError):
         mail.opened(message[:cut])

@@ -27,6 +27,8 @@ if not face.AVAILABLE:
 from tailrace.transport._ring import Ring
 
 LONG_US = 20_000_000
+#: From this size on a message is lent, not copied.
+LENT_BYTES = 4096
 VERSION_AT, PID_NAMESPACE_AT = 8, 24
 
 
@@ -50,67 +52,55 @@ def ring(folder):
 
 def test_messages_come_out_once_in_order_with_their_targets(ring):
     sent = [(i * 3, bytes([i % 256]) * i) for i in range(60)]
-    assert all(ring.try_send(target, payload) for target, payload in sent)
-    assert ring.recv(25) + ring.recv(25) + ring.recv(25) == sent
-    assert ring.recv() == []
+    assert all(ring.post(target, payload, 0) for target, payload in sent)
+    assert ring.receive(25, 0) + ring.receive(25, 0) + ring.receive(25, 0) == sent
+    assert ring.receive(64, 0) == []
     assert ring.used_bytes == 0
 
 
 def test_any_buffer_can_be_sent(ring):
-    assert ring.try_send(1, bytearray(b"ab"))
-    assert ring.try_send(2, memoryview(b"xcdx")[1:3])
-    assert ring.recv() == [(1, b"ab"), (2, b"cd")]
-
-
-def test_a_batch_has_one_head_and_keeps_its_members(ring):
-    assert ring.send_batch(7, [b"a", b"", b"ccc"])
-    assert ring.pending_records == 1
-    assert ring.recv() == [(7, b"a"), (7, b""), (7, b"ccc")]
-
-
-def test_an_empty_batch_sends_nothing(ring):
-    assert ring.send_batch(7, [])
-    assert ring.pending_records == 0
+    assert ring.post(1, bytearray(b"ab"), 0)
+    assert ring.post(2, memoryview(b"xcdx")[1:3], 0)
+    assert ring.receive(64, 0) == [(1, b"ab"), (2, b"cd")]
 
 
 def test_a_full_ring_pushes_back_and_goes_on_after_reading(ring):
     sent = 0
-    while ring.try_send(0, b"x" * 1000):
+    while ring.post(0, b"x" * 1000, 0):
         sent += 1
     assert 50 <= sent <= 65
-    assert not ring.send(0, b"x" * 1000, 1000)
+    assert not ring.post(0, b"x" * 1000, 1000)
     assert ring.full_count == 2
-    assert len(ring.recv(1000)) == sent
-    assert ring.try_send(0, b"x" * 1000)
+    assert len(ring.receive(1000, 0)) == sent
+    assert ring.post(0, b"x" * 1000, 0)
 
 
-def test_a_message_over_a_quarter_is_refused_inline_and_sent_by_a_side_file(ring, folder):
+def test_a_message_over_a_quarter_is_sent_by_a_side_file(ring, folder):
     large = os.urandom(ring.max_message_bytes + 1)
-    with pytest.raises(ValueError, match="max_message_bytes"):
-        ring.try_send(0, large)
-    assert ring.try_send(1, b"before")
-    assert ring.send_large(2, large, 0)
-    assert ring.try_send(3, b"after")
-    assert ring.recv() == [(1, b"before"), (2, large), (3, b"after")]
+    assert ring.post(1, b"before", 0)
+    assert ring.post(2, large, 0)
+    assert len(names(folder)) == 2
+    assert ring.post(3, b"after", 0)
+    assert ring.receive(64, 0) == [(1, b"before"), (2, large), (3, b"after")]
     assert names(folder) == ["ring"]
 
 
 def test_large_messages_are_bounded_by_the_ring_not_by_memory(ring):
     sent = 0
-    while ring.send_large(0, b"x" * 100_000, 0):
+    while ring.post(0, b"x" * 100_000, 0):
         sent += 1
     assert sent == 3
-    assert len(ring.recv()) == 3
+    assert len(ring.receive(64, 0)) == 3
 
 
 def test_send_waits_for_room_while_another_thread_reads(ring):
-    while ring.try_send(0, b"x" * 1000):
+    while ring.post(0, b"x" * 1000, 0):
         pass
-    reader = threading.Timer(0.05, ring.recv, (1000,))
+    reader = threading.Timer(0.05, ring.receive, (1000, 0))
     reader.start()
-    assert ring.send(1, b"late" * 250, LONG_US)
+    assert ring.post(1, b"late" * 250, LONG_US)
     reader.join()
-    assert (1, b"late" * 250) in ring.recv(1000)
+    assert (1, b"late" * 250) in ring.receive(1000, 0)
 
 
 @pytest.mark.parametrize("strategy", face.Waiting)
@@ -118,25 +108,25 @@ def test_every_strategy_wakes_at_a_record_and_gives_up_at_the_timeout(ring, stra
     ring.set_waiting(int(strategy), 20)
     assert not ring.wait(2000)
     other = Ring.attach(ring.path)
-    sender = threading.Timer(0.03, other.try_send, (5, b"news"))
+    sender = threading.Timer(0.03, other.post, (5, b"news", 0))
     sender.start()
     assert ring.wait(LONG_US)
-    assert ring.recv() == [(5, b"news")]
+    assert ring.receive(64, 0) == [(5, b"news")]
     sender.join()
     other.close()
 
 
-def test_the_bell_wakes_once(ring):
-    ringer = threading.Timer(0.03, ring.bell)
-    ringer.start()
+def test_a_wakeup_counts_once(ring):
+    waker = threading.Timer(0.03, ring.wakeup)
+    waker.start()
     assert ring.wait(-1)
-    ringer.join()
-    ring.bell()
+    waker.join()
+    ring.wakeup()
     assert ring.wait(0)
     assert not ring.wait(0)
 
 
-def test_a_socket_rings_the_bell_through_watch_fd(ring):
+def test_a_socket_wakes_the_ring_through_watch_fd(ring):
     here, there = socket.socketpair()
     with here, there, epoll() as watched:
         watched.register(there, EPOLLIN | EPOLLET)
@@ -169,7 +159,7 @@ def test_a_signal_handler_runs_during_a_wait(ring):
 def until_consumed_elsewhere(ring):
     """Wait until another thread is inside a call that takes from the ring."""
     with pytest.raises(RuntimeError, match="two threads"):
-        until(ring.recv, "a call beside this one")
+        until(lambda: ring.receive(64, 0), "a call beside this one")
 
 
 def test_closing_ends_a_wait_in_another_thread(folder):
@@ -181,65 +171,57 @@ def test_closing_ends_a_wait_in_another_thread(folder):
     waiter.join(60)
     assert not waiter.is_alive()
     with pytest.raises(ValueError, match="closed"):
-        ring.recv()
+        ring.receive(64, 0)
 
 
 def test_two_threads_may_not_consume_through_one_handle(ring):
     waiter = threading.Thread(target=ring.wait, args=(LONG_US,))
     waiter.start()
     until_consumed_elsewhere(ring)
-    ring.bell()
+    ring.wakeup()
     waiter.join()
 
 
-def test_claims_are_exclusive_until_done_or_given_back(ring):
+def test_what_is_lent_to_one_handle_is_not_given_to_another(ring):
     other = Ring.attach(ring.path)
-    assert ring.try_send(0, b"a")
-    assert ring.try_send(0, b"b")
-    [(first, _, payload)] = ring.claim(1)
-    assert payload == b"a"
-    [(second, _, payload)] = other.claim(5)
-    assert payload == b"b"
-    with pytest.raises(ValueError, match="not claimed"):
-        other.done(first)
-    other.give_back(second)
-    ring.done(first)
-    assert [entry[2] for entry in ring.claim(5)] == [b"b"]
-    ring.done(second)
+    sent = [os.urandom(LENT_BYTES) for _ in range(2)]
+    assert all(ring.post(0, payload, 0) for payload in sent)
+    assert ring.borrow(1, 0) == [(0, sent[0])]
+    assert other.borrow(5, 0) == [(0, sent[1])]
+    assert ring.receive(5, 0) == []
+    other.end_borrowing()
     assert ring.used_bytes == 0
     other.close()
 
 
-def test_closing_gives_claims_back(ring):
+def test_what_was_lent_counts_as_read_when_its_reader_closes(ring):
     other = Ring.attach(ring.path)
-    assert ring.try_send(3, b"a")
-    assert len(other.claim()) == 1
-    assert ring.recv() == []
+    assert ring.post(3, os.urandom(LENT_BYTES), 0)
+    assert len(other.borrow(1, 0)) == 1
     other.close()
-    assert ring.wait(LONG_US)
-    assert ring.recv() == [(3, b"a")]
+    assert ring.receive(64, 0) == []
+    assert ring.used_bytes == 0
 
 
 def test_resizing_keeps_messages_and_respects_the_bound(folder):
     ring = Ring.create(str(folder / "ring"), 16384, 65536)
     assert (ring.ring_bytes, ring.ring_bytes_max, ring.max_message_bytes) == (16384, 65536, 4096)
     sent = [(i, bytes([i]) * 3000) for i in range(4)]
-    assert all(ring.try_send(*message) for message in sent)
+    assert all(ring.post(*message, 0) for message in sent)
     ring.resize(1 << 30)
     assert ring.ring_bytes == 65536
     more = [(i, bytes([i]) * 3000) for i in range(4, 15)]
-    assert all(ring.try_send(*message) for message in more)
+    assert all(ring.post(*message, 0) for message in more)
     ring.resize(16384)
-    assert ring.recv() == sent + more
-    assert ring.try_send(1, b"x")
-    assert ring.recv() == [(1, b"x")]
+    assert ring.receive(64, 0) == sent + more
+    assert ring.post(1, b"x", 0)
+    assert ring.receive(64, 0) == [(1, b"x")]
     ring.close()
 
 
 actions = st.one_of(
     st.tuples(st.just("send"), st.integers(0, 1500)),
-    st.tuples(st.just("batch"), st.lists(st.integers(0, 60), max_size=6)),
-    st.tuples(st.just("large"), st.integers(2000, 5000)),
+    st.tuples(st.just("send"), st.integers(2000, 5000)),
     st.tuples(st.just("recv"), st.integers(1, 9)),
     st.tuples(st.just("resize"), st.integers(1024, 16384)),
 )
@@ -268,20 +250,13 @@ def play(ring, expected, number, action, argument):
         drain(ring, expected, argument)
     elif action == "resize":
         ring.resize(argument)
-    elif action == "batch":
-        members = [fill * size for size in argument]
-        if sum(len(member) + 4 for member in members) <= ring.max_message_bytes and ring.send_batch(number, members):
-            expected.extend((number, member) for member in members)
-    elif action == "large" or argument > ring.max_message_bytes:
-        if ring.send_large(number, fill * argument, 0):
-            expected.append((number, fill * argument))
-    elif ring.try_send(number, fill * argument):
+    elif ring.post(number, fill * argument, 0):
         expected.append((number, fill * argument))
 
 
 def drain(ring, expected, records_max):
     waiting = bool(expected)
-    got = ring.recv(records_max)
+    got = ring.receive(records_max, 0)
     assert bool(got) == waiting
     assert got == [expected.popleft() for _ in got]
 
@@ -342,71 +317,51 @@ def test_a_ring_is_created_exclusively_and_for_its_user_only(folder, ring):
 
 
 def test_a_damaged_record_is_an_error_not_a_crash(ring):
-    assert ring.try_send(1, b"hello")
+    assert ring.post(1, b"hello", 0)
     head = 8960
     with Path(ring.path).open("r+b") as file:
         file.seek(head + 8)
         file.write(struct.pack("<Q", 1 << 40))
     with pytest.raises(OSError, match="damaged") as caught:
-        ring.recv()
+        ring.receive(64, 0)
     assert caught.value.errno == errno.EBADMSG
 
 
 # ---- the typed face ----
 
 
-def test_inbox_and_outlet_carry_small_and_large(folder):
-    inbox = face.Inbox(str(folder / "inbox"), 65536, 1 << 20)
-    outlet = face.Outlet(inbox.path)
+def test_reader_and_writer_carry_small_and_large(folder):
+    reader = face.RingReader(str(folder / "reader"), 65536, 1 << 20)
+    writer = face.RingWriter(reader.path)
     large = os.urandom(300_000)
-    assert outlet.send(1, b"small")
-    assert outlet.send(2, large)
-    assert outlet.send_batch(3, [b"x", b"y"])
-    assert inbox.wait(LONG_US)
-    assert inbox.receive() == [(1, b"small"), (2, large), (3, b"x"), (3, b"y")]
-    outlet.close()
-    inbox.close()
+    assert writer.send(1, b"small")
+    assert writer.send(2, large)
+    assert reader.wait(LONG_US)
+    assert reader.receive() == [(1, b"small"), (2, large)]
+    writer.close()
+    reader.close()
 
 
-def test_an_inbox_that_producers_find_full_grows_to_a_hundred_messages(folder):
-    inbox = face.Inbox(str(folder / "inbox"), 65536, 1 << 20)
-    outlet = face.Outlet(inbox.path)
+def test_a_ring_that_producers_find_full_grows_to_a_hundred_messages(folder):
+    reader = face.RingReader(str(folder / "reader"), 65536, 1 << 20)
+    writer = face.RingWriter(reader.path)
     message = b"x" * 8000
     for _ in range(400):
-        if not outlet.send(0, message):
-            assert inbox.receive(1000)
-    assert inbox.ring.ring_bytes == pytest.approx(100 * len(message), rel=0.01)
-    outlet.close()
-    inbox.close()
-
-
-def test_shared_inboxes_claim(folder):
-    inbox = face.Inbox(str(folder / "group"))
-    one, two = face.SharedInbox(inbox.path), face.SharedInbox(inbox.path)
-    outlet = face.Outlet(inbox.path)
-    assert outlet.send(1, b"a")
-    assert outlet.send(1, b"b")
-    assert one.wait(0)
-    [(token_one, _, first)], [(token_two, _, second)] = one.claim(), two.claim()
-    assert (first, second) == (b"a", b"b")
-    one.give_back(token_one)
-    two.done(token_two)
-    [(again, _, payload)] = one.claim()
-    assert payload == b"a"
-    one.done(again)
-    assert inbox.ring.used_bytes == 0
-    for end in (one, two, outlet, inbox):
-        end.close()
+        if not writer.send(0, message):
+            assert reader.receive(1000)
+    assert reader.ring.ring_bytes == pytest.approx(100 * len(message), rel=0.01)
+    writer.close()
+    reader.close()
 
 
 def test_errors_are_named(folder):
     with pytest.raises(NoSharedMemoryError):
-        face.Inbox(str(folder / "no" / "such" / "folder"))
+        face.RingReader(str(folder / "no" / "such" / "folder"))
     (folder / "taken").touch(0o600)
     with pytest.raises(ForeignSegmentError):
-        face.Inbox(str(folder / "taken"))
+        face.RingReader(str(folder / "taken"))
     with pytest.raises(ForeignSegmentError, match="too short"):
-        face.Outlet(str(folder / "taken"))
+        face.RingWriter(str(folder / "taken"))
 
 
 @pytest.mark.parametrize(
@@ -438,17 +393,17 @@ def test_a_large_message_makes_the_ring_grow_at_once_and_is_remembered_for_a_whi
     assert sizes[-1] == 1 << 16
 
 
-def test_an_inbox_fits_its_messages(folder):
-    inbox = face.Inbox(str(folder / "fitted"), 4 << 20, 16 << 20)
-    outlet = face.Outlet(inbox.path)
+def test_a_ring_fits_its_messages(folder):
+    reader = face.RingReader(str(folder / "fitted"), 4 << 20, 16 << 20)
+    writer = face.RingWriter(reader.path)
 
     def pass_on(payload, count):
         for _ in range(count):
-            assert outlet.send(0, payload)
-            assert inbox.receive() == [(0, payload)]
-        return inbox.ring.ring_bytes
+            assert writer.send(0, payload)
+            assert reader.receive() == [(0, payload)]
+        return reader.ring.ring_bytes
 
     assert pass_on(b"x" * 10_000, 600) == face.RING_BYTES_FLOOR
     assert pass_on(b"y" * 800_000, 32) == 4 * 800_000, "else every one of them took a file of its own"
-    assert outlet.ring.max_message_bytes == 800_000
+    assert writer.ring.max_message_bytes == 800_000
     assert pass_on(b"z", 4000) == face.RING_BYTES_FLOOR

@@ -21,6 +21,6 @@ def test_a_missing_extension_is_a_named_reason(monkeypatch):
     assert without.AVAILABLE is False
     assert "extension" in without.WHY_NOT
     with pytest.raises(TailraceError, match="extension"):
-        without.Inbox("anywhere")
+        without.RingReader("anywhere")
     with pytest.raises(TailraceError, match="extension"):
-        without.Outlet("anywhere")
+        without.RingWriter("anywhere")

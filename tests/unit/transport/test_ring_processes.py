@@ -67,7 +67,7 @@ def message(producer, number):
 def produce(path, producer):
     ring = Ring.attach(path)
     for number in range(MESSAGES_EACH):
-        assert ring.send(producer, message(producer, number), LONG_US)
+        assert ring.post(producer, message(producer, number), LONG_US)
     ring.close()
 
 
@@ -76,30 +76,32 @@ def test_producers_of_several_processes_lose_double_and_tear_nothing(ring, child
     following = [0] * PRODUCERS
     while sum(following) < PRODUCERS * MESSAGES_EACH:
         assert ring.wait(LONG_US), "a message or its wake-up was lost"
-        for producer, payload in ring.recv():
+        for producer, payload in ring.receive(64, 0):
             assert payload == message(producer, following[producer])
             following[producer] += 1
     for pid in [children.pop() for _ in range(PRODUCERS)]:
         assert os.waitpid(pid, 0)[1] == 0
-    assert ring.recv() == []
+    assert ring.receive(64, 0) == []
 
 
-def claim_and_report(path, pipe, count):
+def lent(number):
+    """A message so large that a reader borrows it."""
+    return b"m%d" % number * 2048
+
+
+def borrow_and_report(path, pipe, count):
     ring = Ring.attach(path)
-    claimed = 0
-    while claimed < count:
-        ring.wait(LONG_US)
-        claimed += len(ring.claim(count - claimed))
+    assert len(ring.borrow(count, LONG_US)) == count
     os.write(pipe, b"x")
     signal.pause()
 
 
 @pytest.fixture
-def claimer(ring, children):
+def borrower(ring, children):
     for number in range(5):
-        assert ring.try_send(number, b"m%d" % number)
+        assert ring.post(number, lent(number), 0)
     reading, writing = os.pipe()
-    pid = spawn(claim_and_report, ring.path, writing, 3)
+    pid = spawn(borrow_and_report, ring.path, writing, 3)
     children.append(pid)
     assert os.read(reading, 1) == b"x"
     os.close(reading)
@@ -107,51 +109,53 @@ def claimer(ring, children):
     return pid
 
 
-def test_the_claims_of_a_killed_consumer_are_released(ring, children, claimer):
-    os.kill(claimer, signal.SIGKILL)
-    os.waitpid(claimer, 0)
-    children.remove(claimer)
+def test_what_was_lent_to_a_killed_consumer_is_released(ring, children, borrower):
+    os.kill(borrower, signal.SIGKILL)
+    os.waitpid(borrower, 0)
+    children.remove(borrower)
     got = []
     while len(got) < 5:
         assert ring.wait(LONG_US)
-        got += ring.recv()
-    assert sorted(got) == [(number, b"m%d" % number) for number in range(5)]
+        got += ring.receive(64, 0)
+    assert sorted(got) == [(number, lent(number)) for number in range(5)]
     assert ring.released_count == 3
 
 
-def test_a_zombie_counts_as_dead(ring, children, claimer):
-    os.kill(claimer, signal.SIGKILL)
-    os.waitid(os.P_PID, claimer, os.WEXITED | os.WNOWAIT)
+def test_a_zombie_counts_as_dead(ring, children, borrower):
+    os.kill(borrower, signal.SIGKILL)
+    os.waitid(os.P_PID, borrower, os.WEXITED | os.WNOWAIT)
     got = []
     while len(got) < 5:
         assert ring.wait(LONG_US)
-        got += ring.recv()
+        got += ring.receive(64, 0)
     assert ring.released_count == 3
 
 
-def test_a_stopped_consumer_keeps_its_claims(ring, children, claimer):
-    os.kill(claimer, signal.SIGSTOP)
-    os.waitpid(claimer, os.WUNTRACED)
-    assert [payload for _, payload in ring.recv()] == [b"m3", b"m4"]
+def test_a_stopped_consumer_keeps_what_was_lent_to_it(ring, children, borrower):
+    os.kill(borrower, signal.SIGSTOP)
+    os.waitpid(borrower, os.WUNTRACED)
+    assert [payload for _, payload in ring.receive(64, 0)] == [lent(3), lent(4)]
     assert not ring.wait(100_000)
-    assert ring.recv() == []
+    assert ring.receive(64, 0) == []
     assert ring.released_count == 0
     assert ring.used_bytes > 0
 
 
 def test_a_forked_child_is_a_peer_of_its_own(ring):
-    assert ring.try_send(1, b"parent")
-    [(token, _, _)] = ring.claim()
+    assert ring.post(1, lent(1), 0)
+    assert len(ring.borrow(1, 0)) == 1
+    taken_bytes = ring.used_bytes
 
     def child():
-        assert ring.try_send(2, b"child")
-        with pytest.raises(ValueError, match="not claimed"):
-            ring.done(token)
+        assert ring.post(2, b"child", 0)
+        ring.end_borrowing()  # its parent's, not its own
+        assert ring.used_bytes > taken_bytes
         ring.close()
 
     assert os.waitpid(spawn(child), 0)[1] == 0
-    ring.done(token)
-    assert ring.recv() == [(2, b"child")]
+    assert ring.used_bytes > taken_bytes
+    assert ring.receive(64, 0) == [(2, b"child")]
+    assert ring.used_bytes == 0
 
 
 def test_many_short_lived_peers_do_not_use_up_the_places(ring):
@@ -184,7 +188,7 @@ def run_python(code, *prefix):
 def test_a_ring_of_another_pid_namespace_is_refused(ring):
     if not may("--pid", "--fork", "--mount-proc"):
         pytest.skip("this user may not make a pid namespace")
-    code = f"from tailrace.transport.ring import Outlet; Outlet({ring.path!r})"
+    code = f"from tailrace.transport.ring import RingWriter; RingWriter({ring.path!r})"
     run = run_python(code, "unshare", "--pid", "--fork", "--mount-proc")
     assert "ForeignSegmentError" in run.stderr
     assert "another pid or time namespace" in run.stderr
@@ -194,30 +198,30 @@ SMALL = """
 import contextlib, os
 from pathlib import Path
 from tailrace.transport import segments
-from tailrace.transport.ring import Inbox, Outlet
+from tailrace.transport.ring import RingReader, RingWriter
 from tailrace.transport.segments import NoSharedMemoryError
 for attempt in range(2):
     try:
-        Inbox("/mnt/ring", 16 << 20)
+        RingReader("/mnt/ring", 16 << 20)
     except NoSharedMemoryError as error:
         assert "No space" in str(error) or "no room" in str(error), error
     else:
         raise AssertionError("a ring larger than its file system was made")
 assert os.listdir("/mnt") == []
-inbox = Inbox("/mnt/ring", 4 << 20, 64 << 20)      # grows only as far as there is memory
-outlet = Outlet(inbox.path)
+reader = RingReader("/mnt/ring", 4 << 20, 64 << 20)      # grows only as far as there is memory
+writer = RingWriter(reader.path)
 try:
-    inbox.ring.resize(64 << 20)
+    reader.ring.resize(64 << 20)
 except OSError as error:
-    print("kept", inbox.ring.ring_bytes, error.strerror)
+    print("kept", reader.ring.ring_bytes, error.strerror)
 try:
-    outlet.send(0, b"x" * (16 << 20))
+    writer.send(0, b"x" * (16 << 20))
 except NoSharedMemoryError:
     print("large refused")
 filled = 0
-while outlet.send(0, b"x" * 100_000):
+while writer.send(0, b"x" * 100_000):
     filled += 1
-assert len(inbox.receive(1000)) == filled > 30
+assert len(reader.receive(1000)) == filled > 30
 print("ok", filled)
 segments.SHARED_MEMORY = Path("/mnt")
 with contextlib.suppress(OSError), open("/mnt/filler", "wb", buffering=0) as filler:

@@ -24,6 +24,8 @@ from tests.unit.transport.listeners import (
 
 import tailrace
 from tailrace.config import Settings
+from tailrace.program.boot import Boot
+from tailrace.program.errors import ProtocolError
 from tailrace.transport import codec
 from tailrace.transport.handshake import (
     CONTROL,
@@ -34,8 +36,6 @@ from tailrace.transport.handshake import (
     HandshakeError,
     Identity,
 )
-from tailrace.worker.errors import ProtocolError
-from tailrace.worker.main import Boot
 
 ANSWER_BYTES = 64
 
@@ -84,7 +84,7 @@ def test_a_peer_with_the_secret_is_heard(listener):
         if listener.purpose == DATA:
             sock.sendall(framed(b"hello"))
             while not listener.taken:
-                listener.connections.bell()
+                listener.connections.wakeup()
             assert listener.taken == [b"hello"]
         else:
             sock.sendall(framed(b"no message"))
@@ -157,11 +157,11 @@ def test_an_oversized_length_after_a_good_handshake(listener, marker, length):
         assert_refused(listener, sock, marker)
 
 
-def test_a_peer_that_stops_half_way_is_cut_off(marker):
-    """All listeners at once, because the limit is a matter of seconds."""
+def test_a_peer_that_stops_half_way_is_cut_off(marker, monkeypatch):
     assert TIME_LIMIT_S < 5
+    monkeypatch.setattr("tailrace.transport.stream.TIME_LIMIT_S", 1.0)
     stalls = []
-    with listening("coordinator") as one, listening("switchboard-tcp") as two, listening("switchboard-unix") as three:
+    with listening("coordinator") as one, listening("connections-tcp") as two, listening("connections-unix") as three:
         for listener in (one, two, three):
             hello = client(listener).out
             for opening in (b"", hello[:1], hello[:20], hello):

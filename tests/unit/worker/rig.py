@@ -8,7 +8,8 @@ from typing import ClassVar
 from tailrace.clock import FakeClock
 from tailrace.topology.contracts import Sink
 from tailrace.topology.operators import OperatorSpec, TaskContext
-from tailrace.worker.execution.chain import STEPS
+from tailrace.worker.execution.backends import memory_backends
+from tailrace.worker.execution.chain import make_step
 
 
 def context(spec, task=0, tasks=1):
@@ -25,7 +26,7 @@ class Captured:
 
     def __init__(self, verb, fn, **options):
         self.spec = spec_of(verb, fn, **options)
-        self.step = STEPS[verb](self.spec, context(self.spec))
+        self.step = make_step(self.spec, context(self.spec), memory_backends(16))
         self.ports = {}
         for port in self.spec.ports:
             self.step.consumers[port] = [self._consumer(port)]

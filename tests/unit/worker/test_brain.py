@@ -11,9 +11,10 @@ from tests.unit.worker.rig import Kept
 import tailrace as tr
 from tailrace import protocol
 from tailrace.config import Policy, Settings
+from tailrace.items import End
+from tailrace.program.errors import ProtocolError
 from tailrace.topology.operators import Operator
 from tailrace.transport import wire
-from tailrace.worker.errors import ProtocolError
 from tailrace.worker.execution.executors import run_piece
 
 SMALL = Settings(max_pending=64, inbox_tuples=128, outbox_tuples=32, batch_max=8)
@@ -331,11 +332,12 @@ def test_after_a_reconnect_a_lost_credit_comes_again():
 
 def test_after_a_reconnect_a_lost_end_comes_again():
     mesh = Mesh(line(range(5), name="end"), [[0], [1], [1]])
-    while not mesh.frames(0, 1, wire.END):
+    end = wire.CONTROL[End][0]
+    while not mesh.frames(0, 1, end):
         mesh.deliver(0)
         mesh.work(0)
         mesh.flush(0)
-        if not mesh.frames(0, 1, wire.END):
+        if not mesh.frames(0, 1, end):
             mesh.turn(1)
     mesh.mail[0, 1].clear()
     mesh.settle()

@@ -16,8 +16,8 @@ import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.connect import lookup
 from tailrace.coordinator.query import Query
+from tailrace.program.errors import CloseError
 from tailrace.testing import run
-from tailrace.worker.errors import CloseError
 
 
 class Noted(tr.Operator):

@@ -14,9 +14,10 @@ import pytest
 import tailrace as tr
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query, QueryListener
+from tailrace.program.boot import WorkerLocation
+from tailrace.program.errors import OperatorError
 from tailrace.topology.operators import Operator
-from tailrace.worker.errors import OperatorError
-from tailrace.worker.main import WorkerLocation, run_worker
+from tailrace.worker.main import run_worker
 
 HANG_S = 60.0
 

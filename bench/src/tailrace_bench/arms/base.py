@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tailrace.metrics.histogram import Histogram
-from tailrace_bench import proc
 from tailrace_bench.errors import ArmError, WrongResultError
 from tailrace_bench.flows import ITEMS_PER_RECORD, values_of
+from tailrace_bench.measurement import proc
 from tailrace_bench.peers.panel import LEAD_NS, Panel
 from tailrace_bench.peers.work import expected, together
 

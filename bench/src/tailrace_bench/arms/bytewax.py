@@ -30,7 +30,7 @@ _ANSWER_S_MAX = 30.0
 
 
 @dataclass(frozen=True)
-class Shape:
+class BytewaxShape:
     """How many processes, and workers (threads) in each."""
 
     name: str
@@ -38,7 +38,7 @@ class Shape:
     threads: int
 
 
-SHAPES = (Shape("2 processes", 2, 1), Shape("2 threads", 1, 2), Shape("1 process", 1, 1))
+SHAPES = (BytewaxShape("2 processes", 2, 1), BytewaxShape("2 threads", 1, 2), BytewaxShape("1 process", 1, 1))
 
 
 def environment(say: Callable[[str], None]) -> Path:
@@ -100,7 +100,7 @@ class BytewaxArm(ChildArm):
         kind: str,
         folder: Path,
         python: Path,
-        shape: Shape,
+        shape: BytewaxShape,
         batch: int,
         *,
         timed: bool = False,

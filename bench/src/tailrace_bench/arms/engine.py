@@ -7,12 +7,12 @@ from array import array
 from typing import TYPE_CHECKING
 
 from tailrace.config import Policy, Settings
-from tailrace.coordinator.latency import latency_so_far, since
 from tailrace.coordinator.query import Query
-from tailrace_bench import inside
-from tailrace_bench.arrivals import Arrivals
+from tailrace.coordinator.reporting.latency import latency_so_far, since
 from tailrace_bench.errors import ArmError
 from tailrace_bench.flows import flow_of, times_path
+from tailrace_bench.measurement import inside
+from tailrace_bench.measurement.arrivals import Arrivals
 
 from .base import Arm, last_came, wait_for
 

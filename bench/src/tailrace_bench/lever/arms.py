@@ -8,7 +8,7 @@ from tailrace.lever.plans import DEFAULT_PLAN
 from tailrace.lever.session import speculation_settings
 
 from .cluster import HOSTS
-from .workloads import CASES, Load
+from .workloads import CASES, BatchLoad
 
 INTERVALS_S = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 PAPER_SPECULATION = {
@@ -21,7 +21,7 @@ NO_SPECULATION = {"spark.speculation.minTaskRuntime": "1h"}
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class LeverArm:
     """One way to run a case."""
 
     name: str
@@ -40,15 +40,15 @@ class Arm:
 
 
 ARMS = (
-    Arm("default"),
-    Arm("even", plan="even"),
-    Arm("small_tasks", partitions_per_core=8),
-    Arm("speculation", speculation=True),
-    Arm("lever", plan="lever"),
-    Arm("proportional", plan="proportional"),
-    Arm("damped", plan="damped"),
-    Arm("input_only", plan=DEFAULT_PLAN, state=False),
-    Arm("lever_speculation", plan=DEFAULT_PLAN, speculation=True),
+    LeverArm("default"),
+    LeverArm("even", plan="even"),
+    LeverArm("small_tasks", partitions_per_core=8),
+    LeverArm("speculation", speculation=True),
+    LeverArm("lever", plan="lever"),
+    LeverArm("proportional", plan="proportional"),
+    LeverArm("damped", plan="damped"),
+    LeverArm("input_only", plan=DEFAULT_PLAN, state=False),
+    LeverArm("lever_speculation", plan=DEFAULT_PLAN, speculation=True),
 )
 
 PARTS = (*CASES, "no_straggler", "convergence", "intervals", "helpers")
@@ -59,7 +59,7 @@ PARTS = (*CASES, "no_straggler", "convergence", "intervals", "helpers")
 class Size:
     """How long and how large a run is."""
 
-    load: Load
+    load: BatchLoad
     rounds: int
     warm: int
     batches: int
@@ -70,12 +70,12 @@ class Size:
     after: int = 10
     """Batches before and after the change in a study of convergence."""
     lengths_s: tuple[float, ...] = INTERVALS_S
-    arms: tuple[Arm, ...] = ARMS
+    arms: tuple[LeverArm, ...] = ARMS
 
 
-FULL = Size(Load(2000, 1400, len(HOSTS), 2.0), rounds=5, warm=1, batches=4, parts=PARTS)
+FULL = Size(BatchLoad(2000, 1400, len(HOSTS), 2.0), rounds=5, warm=1, batches=4, parts=PARTS)
 QUICK = Size(
-    Load(800, 3200, len(HOSTS), 1.0),
+    BatchLoad(800, 3200, len(HOSTS), 1.0),
     rounds=5,
     warm=0,
     batches=2,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
-from .errors import BenchError
+from .errors import LeverBenchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,9 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(OSError), socket.create_connection((MASTER_HOST, port), timeout=1):
             return
         time.sleep(0.2)
-    raise BenchError("A Spark master was expected on loopback and did not come up.", "Check that Java 17 is installed.")
+    raise LeverBenchError(
+        "A Spark master was expected on loopback and did not come up.", "Check that Java 17 is installed."
+    )
 
 
 def _free_port() -> int:

@@ -24,8 +24,8 @@ from tailrace.lever.session import configure, speculation_settings
 
 from .arms import NO_SPECULATION
 from .cluster import LIGHT_JVM
-from .errors import BenchError
-from .workloads import CASES, Load
+from .errors import LeverBenchError
+from .workloads import CASES, BatchLoad
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -62,9 +62,11 @@ class Driver:
             if line.startswith(ANSWER):
                 found: dict[str, Any] = json.loads(line.removeprefix(ANSWER))
                 if "error" in found:
-                    raise BenchError(f"An arm failed: {found['error']}", "Run the arm alone to see Spark's own log.")
+                    raise LeverBenchError(
+                        f"An arm failed: {found['error']}", "Run the arm alone to see Spark's own log."
+                    )
                 return found
-        raise BenchError("A Spark application of the benchmark ended.", "Check memory: it needs about 5 GB.")
+        raise LeverBenchError("A Spark application of the benchmark ended.", "Check memory: it needs about 5 GB.")
 
     def close(self) -> None:
         """End the application."""
@@ -112,7 +114,7 @@ class Application:
 
     def warm(self) -> None:
         """Load what a query needs and start a Python worker on every executor."""
-        load = Load(rows=8, wait_us=1, partitions=4, trigger_s=1.0)
+        load = BatchLoad(rows=8, wait_us=1, partitions=4, trigger_s=1.0)
         with tempfile.TemporaryDirectory() as checkpoint:
             query = CASES["wordcount"].build(self.spark, load).writeStream.format("noop").outputMode("update")
             query.trigger(availableNow=True).option("checkpointLocation", checkpoint).start().awaitTermination()
@@ -140,7 +142,7 @@ class Application:
         return answer
 
     def _start(self, command: dict[str, Any]) -> StreamingQuery:
-        case, load = CASES[command["case"]], Load(**command["load"])
+        case, load = CASES[command["case"]], BatchLoad(**command["load"])
         return (
             case.build(self.spark, load)
             .writeStream.format("noop")

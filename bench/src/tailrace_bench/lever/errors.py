@@ -5,7 +5,7 @@ from __future__ import annotations
 from tailrace.lever.errors import LeverError
 
 
-class BenchError(LeverError):
+class LeverBenchError(LeverError):
     """The benchmark's own cluster or one of its drivers did not come up or died."""
 
     exit_code = 45

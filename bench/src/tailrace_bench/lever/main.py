@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from tailrace.errors import nearest
 from tailrace.lever.plans import DEFAULT_PLAN
-from tailrace_bench.bench import Bench, Outcome
+from tailrace_bench.bench import Bench, BenchOutcome
 
 from . import scenarios, sweeps
 from .arms import ARMS, FULL, PARTS, QUICK
 from .cluster import HOSTS
-from .errors import BenchError
+from .errors import LeverBenchError
 from .measure import measure, tell, testbed
 from .rows import paired, plain, task_figures
 from .workloads import CASES
@@ -28,7 +28,7 @@ from .workloads import CASES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace_bench.bench import Request
+    from tailrace_bench.bench import BenchRequest
 
     from .arms import Size
     from .measure import Testbed
@@ -85,7 +85,7 @@ def run(
     wanted = tuple(cases) or size.parts
     for part in wanted:
         if part not in PARTS:
-            raise BenchError(f"The benchmark of Lever has no part {part!r}.", nearest(part, PARTS))
+            raise LeverBenchError(f"The benchmark of Lever has no part {part!r}.", nearest(part, PARTS))
     rows: list[Row] = []
     if set(wanted) != {"helpers"}:
         with testbed() as running:
@@ -94,8 +94,8 @@ def run(
     return rows + (sweeps.helpers(plots) if "helpers" in wanted else [])
 
 
-def _measure(request: Request) -> Outcome:
-    return Outcome(run(quick=request.quick, cases=(request.only,) if request.only else (), plots=request.plots))
+def _measure(request: BenchRequest) -> BenchOutcome:
+    return BenchOutcome(run(quick=request.quick, cases=(request.only,) if request.only else (), plots=request.plots))
 
 
 BENCH = Bench("lever", _measure)

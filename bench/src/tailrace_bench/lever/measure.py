@@ -27,8 +27,8 @@ from .slow import Slowdown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .arms import Arm, Size
-    from .workloads import Load
+    from .arms import LeverArm, Size
+    from .workloads import BatchLoad
 
 SLOW_HOST, SLOW_FACTOR = HOSTS[-1], 4.0
 
@@ -42,7 +42,7 @@ class Testbed:
         self._work = work
         self.events = work / "events"
 
-    def batches(self, case: str, arm: Arm, load: Load, count: int, *, keep: bool = False) -> dict[str, Any]:
+    def batches(self, case: str, arm: LeverArm, load: BatchLoad, count: int, *, keep: bool = False) -> dict[str, Any]:
         """Run ``count`` batches of an arm; its query and what Lever learned go on from the last call.
 
         With ``keep`` the query is left running for the next call.
@@ -84,7 +84,7 @@ def _on_sigterm(handler: Any) -> None:
 
 
 def measure(
-    running: Testbed, case: str, size: Size, arms: Sequence[Arm] = (), *, name: str = "", slow: bool = True
+    running: Testbed, case: str, size: Size, arms: Sequence[LeverArm] = (), *, name: str = "", slow: bool = True
 ) -> dict[str, list[Round]]:
     """Run all arms round after round; the first batches of each turn warm up and are not counted.
 

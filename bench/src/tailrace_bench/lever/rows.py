@@ -11,7 +11,7 @@ from tailrace.metrics.spread import quartile_distance
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tailrace.lever.explain.tasks import Stage
+    from tailrace.lever.explain.tasks import StageAttempt
 
 Row = dict[str, Any]
 
@@ -24,7 +24,7 @@ class Round:
     """The measured batches of one arm in one round."""
 
     batch_ms: list[float]
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[StageAttempt] = field(default_factory=list)
 
     @property
     def mean_ms(self) -> float:

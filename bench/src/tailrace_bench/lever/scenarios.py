@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.lever.plans import DEFAULT_PLAN
 
-from .arms import Arm
+from .arms import LeverArm
 from .cluster import HOSTS
 from .plots import keep, sheet
 
@@ -30,7 +30,7 @@ FAST, SLOW = HOSTS[0], HOSTS[-1]
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class LeverScenario:
     """What holds before and after the change."""
 
     name: str
@@ -41,12 +41,12 @@ class Scenario:
 
 
 SCENARIOS = (
-    Scenario("slow_moves", {SLOW: 4.0}, {FAST: 4.0}),
-    Scenario("burst_on_fast", {SLOW: 4.0}, {SLOW: 4.0, FAST: 2.0}),
-    Scenario("burst_on_slow", {SLOW: 2.0}, {SLOW: 6.0}),
-    Scenario("two_slow", {SLOW: 4.0}, {SLOW: 4.0, HOSTS[2]: 4.0}),
-    Scenario("rate_doubles", {SLOW: 4.0}, {SLOW: 4.0}, rate=2.0),
-    Scenario("rate_halves", {SLOW: 4.0}, {SLOW: 4.0}, rate=0.5),
+    LeverScenario("slow_moves", {SLOW: 4.0}, {FAST: 4.0}),
+    LeverScenario("burst_on_fast", {SLOW: 4.0}, {SLOW: 4.0, FAST: 2.0}),
+    LeverScenario("burst_on_slow", {SLOW: 2.0}, {SLOW: 6.0}),
+    LeverScenario("two_slow", {SLOW: 4.0}, {SLOW: 4.0, HOSTS[2]: 4.0}),
+    LeverScenario("rate_doubles", {SLOW: 4.0}, {SLOW: 4.0}, rate=2.0),
+    LeverScenario("rate_halves", {SLOW: 4.0}, {SLOW: 4.0}, rate=0.5),
 )
 
 
@@ -57,11 +57,11 @@ def settled_after(batch_ms: Sequence[float], *, within: float = WITHIN) -> int:
     return late[-1] + 1 if late else 0
 
 
-def run(running: Testbed, size: Size, plots: Path | None, scenarios: Sequence[Scenario] = SCENARIOS) -> list[Row]:
+def run(running: Testbed, size: Size, plots: Path | None, scenarios: Sequence[LeverScenario] = SCENARIOS) -> list[Row]:
     """Play every scenario with the default plan."""
     rows, curves = [], {}
     for scenario in scenarios:
-        arm = Arm(f"scenario-{scenario.name}", plan=DEFAULT_PLAN)
+        arm = LeverArm(f"scenario-{scenario.name}", plan=DEFAULT_PLAN)
         running.slowdown.set(scenario.before)
         same_rate = scenario.rate == 1.0
         before = running.batches("wordcount", arm, size.load, size.before, keep=same_rate)["batches"]

@@ -10,8 +10,8 @@ from random import Random
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from tailrace.lever.plans import DEFAULT_PLAN, LeverPlan, Plan, plan_of
-from tailrace.lever.simulate import Batch, simulate
+from tailrace.lever.plans import DEFAULT_PLAN, BatchPlan, LeverPlan, plan_of
+from tailrace.lever.simulate import SimulatedBatch, simulate
 
 from .arms import ARMS
 from .measure import measure
@@ -33,10 +33,10 @@ ROUNDS, LONG_S = 2, 5.0
 """Rounds of the sweep over intervals, which has no bar; a long interval gets one."""
 
 
-def simulated_ms(plan: Plan, seed: int = 1) -> float:
+def simulated_ms(plan: BatchPlan, seed: int = 1) -> float:
     """Mean batch time on 64 nodes of the paper's two machine types (1.2 and 2.6 GHz), once settled."""
     speeds = {str(i): (1.2 / 2.6 if i < SLOW_NODES else 1.0) for i in range(NODES)}
-    batches = [Batch(1000.0 * NODES, speeds)] * BATCHES
+    batches = [SimulatedBatch(1000.0 * NODES, speeds)] * BATCHES
     random = Random(seed)  # noqa: S311  a simulation
     outcomes = simulate(plan, batches, overhead_ms=100.0, noise=0.05, random=random)
     return mean(outcome.makespan_ms for outcome in outcomes[SKIPPED:])

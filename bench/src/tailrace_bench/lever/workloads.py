@@ -29,7 +29,7 @@ TOP_K = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class BatchLoad:
     """How much a batch is."""
 
     rows: int
@@ -40,10 +40,10 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class LeverCase:
     """One query of the benchmark."""
 
-    build: Callable[[SparkSession, Load], DataFrame]
+    build: Callable[[SparkSession, BatchLoad], DataFrame]
     mode: str = "append"
     barred: bool = False
     """Whether the bars of the issue are for this case."""
@@ -51,7 +51,7 @@ class Case:
     """The paper's reduction of job completion time against default Spark."""
 
 
-def source(spark: SparkSession, load: Load) -> DataFrame:
+def source(spark: SparkSession, load: BatchLoad) -> DataFrame:
     """Give the same number of records in every batch, whatever the time between batches."""
     options = {
         "rowsPerBatch": load.rows,
@@ -61,7 +61,7 @@ def source(spark: SparkSession, load: Load) -> DataFrame:
     return spark.readStream.format("rate-micro-batch").options(**options).load()
 
 
-def lines(spark: SparkSession, load: Load) -> DataFrame:
+def lines(spark: SparkSession, load: BatchLoad) -> DataFrame:
     """Records as text."""
     random = Random(1)  # noqa: S311  the same sentences in every run, nothing secret
     texts = F.array(*(F.lit(_sentence(random)) for _ in range(SENTENCES)))
@@ -75,7 +75,7 @@ def _sentence(random: Random) -> str:
     return sentence
 
 
-def worked(column: str | Column, load: Load) -> Column:
+def worked(column: str | Column, load: BatchLoad) -> Column:
     """Pass a column on unchanged after the wait that stands for the work on a record."""
     wait_s = load.wait_us / 1e6
 
@@ -89,52 +89,52 @@ def worked(column: str | Column, load: Load) -> Column:
     return F.udf(work, "string")(column)
 
 
-def _worked_lines(spark: SparkSession, load: Load) -> DataFrame:
+def _worked_lines(spark: SparkSession, load: BatchLoad) -> DataFrame:
     frame = lines(spark, load).toDF("timestamp", "line")
     return frame.select("timestamp", worked("line", load).alias("line"))
 
 
-def _words(spark: SparkSession, load: Load) -> DataFrame:
+def _words(spark: SparkSession, load: BatchLoad) -> DataFrame:
     return _worked_lines(spark, load).select("timestamp", F.explode(F.split("line", " ")).alias("word"))
 
 
-def identity(spark: SparkSession, load: Load) -> DataFrame:
+def identity(spark: SparkSession, load: BatchLoad) -> DataFrame:
     """Read every record and do nothing with it."""
     return lines(spark, load).toDF("timestamp", "line")
 
 
-def sample(spark: SparkSession, load: Load) -> DataFrame:
+def sample(spark: SparkSession, load: BatchLoad) -> DataFrame:
     """Keep a record with probability 0.1."""
     return identity(spark, load).where(F.rand() < 0.1)  # noqa: PLR2004  HiBench's default
 
 
-def projection(spark: SparkSession, load: Load) -> DataFrame:
+def projection(spark: SparkSession, load: BatchLoad) -> DataFrame:
     """Split a record and emit field 1."""
     return _worked_lines(spark, load).select(F.element_at(F.split("line", " "), 2).alias("field"))
 
 
-def grep(spark: SparkSession, load: Load) -> DataFrame:
+def grep(spark: SparkSession, load: BatchLoad) -> DataFrame:
     """Emit a record if it contains ``the``."""
     return _worked_lines(spark, load).where(F.col("line").contains("the"))
 
 
-def wordcount(spark: SparkSession, load: Load) -> DataFrame:
+def wordcount(spark: SparkSession, load: BatchLoad) -> DataFrame:
     """Running totals per word."""
     return _words(spark, load).groupBy("word").count()
 
 
-def window(spark: SparkSession, load: Load) -> DataFrame:
+def window(spark: SparkSession, load: BatchLoad) -> DataFrame:
     """Word counts over the last 10 s, every 2 s."""
     words = _words(spark, load).withWatermark("timestamp", "10 seconds")
     return words.groupBy(F.window("timestamp", "10 seconds", "2 seconds"), "word").count()
 
 
-def topk(spark: SparkSession, load: Load) -> DataFrame:
+def topk(spark: SparkSession, load: BatchLoad) -> DataFrame:
     """The ten most frequent words per sliding window."""
     return window(spark, load).orderBy(F.desc("window"), F.desc("count")).limit(TOP_K)
 
 
-def ysb(spark: SparkSession, load: Load) -> DataFrame:
+def ysb(spark: SparkSession, load: BatchLoad) -> DataFrame:
     """Advertising views per campaign in windows of 10 s: parse, filter, join with the campaigns, count."""
     event = F.format_string(
         '{"ad_id": "%d", "event_type": "%s", "page_id": "%d", "ip_address": "1.2.3.4"}',
@@ -153,12 +153,12 @@ def ysb(spark: SparkSession, load: Load) -> DataFrame:
 
 
 CASES = {
-    "wordcount": Case(wordcount, "update", barred=True, paper="-37.54 %"),
-    "topk": Case(topk, "complete", barred=True, paper="-42.19 %"),
-    "window": Case(window, "update", barred=True, paper="-48.17 %"),
-    "ysb": Case(ysb, "update", barred=True, paper="-44.64 %"),
-    "projection": Case(projection, paper="-32.31 %"),
-    "grep": Case(grep, paper="-30.72 %"),
-    "identity": Case(identity, paper="little"),
-    "sample": Case(sample, paper="little"),
+    "wordcount": LeverCase(wordcount, "update", barred=True, paper="-37.54 %"),
+    "topk": LeverCase(topk, "complete", barred=True, paper="-42.19 %"),
+    "window": LeverCase(window, "update", barred=True, paper="-48.17 %"),
+    "ysb": LeverCase(ysb, "update", barred=True, paper="-44.64 %"),
+    "projection": LeverCase(projection, paper="-32.31 %"),
+    "grep": LeverCase(grep, paper="-30.72 %"),
+    "identity": LeverCase(identity, paper="little"),
+    "sample": LeverCase(sample, paper="little"),
 }

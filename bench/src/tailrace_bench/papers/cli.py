@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .claims import Claim
     from .jobs import Job
-    from .runner import Outcome
+    from .runner import JobOutcome
 
 RESULTS = Path("docs/results")
 README = Path("README.md")
@@ -60,7 +60,7 @@ def papers(
     console.print(f"Written: {', '.join(str(file) for file in written)}", highlight=False)
 
 
-def judge_one(claim: Claim, outcomes: Mapping[Job, Outcome]) -> Judged:
+def judge_one(claim: Claim, outcomes: Mapping[Job, JobOutcome]) -> Judged:
     """Look a claim's figure up and judge it."""
     outcome = outcomes[claim.job]
     if outcome.result is None:

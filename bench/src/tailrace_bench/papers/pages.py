@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .claims import Claims, Paper
     from .jobs import Figure, Job
-    from .runner import Outcome
+    from .runner import JobOutcome
     from .verdict import Judged
 
 _PLAIN_FROM = 1000
@@ -28,7 +28,13 @@ _READING = (
 
 
 def write_pages(
-    folder: Path, claims: Claims, judged: Sequence[Judged], outcomes: Mapping[Job, Outcome], *, quick: bool, whole: bool
+    folder: Path,
+    claims: Claims,
+    judged: Sequence[Judged],
+    outcomes: Mapping[Job, JobOutcome],
+    *,
+    quick: bool,
+    whole: bool,
 ) -> list[Path]:
     """Write all pages and plots, and a summary if these are the whole of the papers; gives the pages."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +63,7 @@ def _page(
     paper: Paper,
     claims: Claims,
     judged: Sequence[Judged],
-    outcomes: Mapping[Job, Outcome],
+    outcomes: Mapping[Job, JobOutcome],
     *,
     quick: bool,
 ) -> str:
@@ -76,7 +82,7 @@ def _command(only: str = "", *, quick: bool) -> str:
     return f"`tailrace papers{' --quick' if quick else ''}{f' --only {only}' if only else ''}`"
 
 
-def _table(judged: Sequence[Judged], outcomes: Mapping[Job, Outcome], *, quick: bool) -> str:
+def _table(judged: Sequence[Judged], outcomes: Mapping[Job, JobOutcome], *, quick: bool) -> str:
     lines = ["| claim | their figure | ours | how it was measured | verdict |", "|---|---|---|---|---|"]
     for each in judged:
         claim = each.claim
@@ -117,7 +123,7 @@ def _reasons(judged: Sequence[Judged]) -> str:
     return "## Why not more\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
-def _figures(folder: Path, paper: Paper, claims: Claims, outcomes: Mapping[Job, Outcome]) -> str:
+def _figures(folder: Path, paper: Paper, claims: Claims, outcomes: Mapping[Job, JobOutcome]) -> str:
     parts = []
     for plot in claims.plot:
         if plot.paper != paper.id:
@@ -135,7 +141,7 @@ def _figures(folder: Path, paper: Paper, claims: Claims, outcomes: Mapping[Job, 
     return "## Figures\n\n" + "\n".join(parts) if parts else ""
 
 
-def _foot(judged: Sequence[Judged], outcomes: Mapping[Job, Outcome], *, quick: bool) -> str:
+def _foot(judged: Sequence[Judged], outcomes: Mapping[Job, JobOutcome], *, quick: bool) -> str:
     results: dict[str, Mapping[str, Any]] = {}
     for each in judged:
         result = outcomes[each.claim.job].result

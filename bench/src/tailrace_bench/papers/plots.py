@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from tailrace.simulate.comparison import Panel
+from tailrace.simulate.comparison import PlotPanel
 from tailrace.simulate.errors import PlotsMissingError
 from tailrace.simulate.plots import draw_panels
 
@@ -22,10 +22,10 @@ _SUFFIXES = {"K": 1e3, "KB": 1024.0, "MB": 1024.0**2, "B": 1.0, "N": 1.0, "": 1.
 _NUMBER = re.compile(r"([0-9.]+)([A-Za-z]*)")
 
 
-def panels_of(plot: Plot, document: Mapping[str, Any]) -> list[Panel]:
+def panels_of(plot: Plot, document: Mapping[str, Any]) -> list[PlotPanel]:
     """What a plot shows of a job's JSON; nothing when the job has no such rows."""
     if plot.panels:
-        found = [Panel(**_lists_to_points(panel)) for panel in document.get("panels", [])]
+        found = [PlotPanel(**_lists_to_points(panel)) for panel in document.get("panels", [])]
         return [panel for wanted in plot.panels for panel in found if panel.title.startswith(wanted)]
     lines, names = _curves(plot, document)
     if not lines:
@@ -35,7 +35,7 @@ def panels_of(plot: Plot, document: Mapping[str, Any]) -> list[Panel]:
         line: sorted((float(names.index(x)) if ticks else _as_number(x) or 0.0, y) for x, y in found.items())
         for line, found in lines.items()
     }
-    return [Panel(plot.title, plot.x_label, plot.y_label, points, plot.log_x, plot.log_y, ticks)]
+    return [PlotPanel(plot.title, plot.x_label, plot.y_label, points, plot.log_x, plot.log_y, ticks)]
 
 
 def draw(plot: Plot, document: Mapping[str, Any], folder: Path, below: str) -> Path | None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailrace_bench import machine
+from tailrace_bench.measurement import machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ _LAST_WORDS = 300
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobOutcome:
     """What a job found, or why it found nothing."""
 
     result: Mapping[str, Any] | None
@@ -64,27 +64,27 @@ def run_all(
     quick: bool,
     fresh: bool = False,
     tell: Tell = lambda _job, _seconds: None,
-) -> dict[Job, Outcome]:
+) -> dict[Job, JobOutcome]:
     """Run what is not there yet, benches first; the longest simulations begin, so that the cores end together."""
-    found: dict[Job, Outcome] = {}
+    found: dict[Job, JobOutcome] = {}
     waiting: list[Job] = []
     for job in jobs:
         missing = job.missing()
         kept = None if fresh or missing else store.load(job)
         if missing or kept is not None:
-            found[job] = Outcome(kept, missing or "", taken_over=kept is not None)
+            found[job] = JobOutcome(kept, missing or "", taken_over=kept is not None)
             tell(job, OVER)
         else:
             waiting.append(job)
     waiting.sort(key=lambda job: (True, -planned_s(job)) if job.kind == "simulate" else (False, 0.0))
     with contextlib.ExitStack() as ended:
-        running: list[_Run] = []
-        load: machine.Load | None = None
+        running: list[_RunningJob] = []
+        load: machine.OtherLoad | None = None
         while waiting or running:
             while waiting and len(running) < min(lanes(job) for job in (waiting[0], *(run.job for run in running))):
                 if load is None or not running:  # the work of others, not that of the job beside
                     load = machine.sample_load()
-                run = _Run(waiting.pop(0), store, planned_s, load, quick=quick)
+                run = _RunningJob(waiting.pop(0), store, planned_s, load, quick=quick)
                 ended.callback(run.end)
                 running.append(run)
             for run in list(running):
@@ -98,18 +98,18 @@ def run_all(
     return {job: found[job] for job in jobs}
 
 
-def taken_over(jobs: Sequence[Job], store: Store) -> dict[Job, Outcome]:
+def taken_over(jobs: Sequence[Job], store: Store) -> dict[Job, JobOutcome]:
     """Only what earlier runs have found, whatever code they were of."""
     kept = {job: store.load(job, any_code=True) for job in jobs}
-    return {job: Outcome(found, "" if found else job.missing() or "it was not run", taken_over=True)
+    return {job: JobOutcome(found, "" if found else job.missing() or "it was not run", taken_over=True)
             for job, found in kept.items()}  # fmt: skip
 
 
-class _Run:
+class _RunningJob:
     """One job under way: its process, its limit and how often it was begun."""
 
     def __init__(
-        self, job: Job, store: Store, planned_s: Callable[[Job], float], load: machine.Load, *, quick: bool
+        self, job: Job, store: Store, planned_s: Callable[[Job], float], load: machine.OtherLoad, *, quick: bool
     ) -> None:
         self.job = job
         self._store = store
@@ -136,26 +136,26 @@ class _Run:
         """Since this attempt began."""
         return time.monotonic() - self._began_s
 
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> JobOutcome | None:
         """What it found, or nothing while it runs."""
         code = self._process.poll()
         if code is None:
             if self.passed_s <= self._limit_s:
                 return None
             self.end()
-            return Outcome(None, f"it was ended after {self._limit_s:.0f} s")
+            return JobOutcome(None, f"it was ended after {self._limit_s:.0f} s")
         took_s = self.passed_s
         # A bench leaves with 1 when it misses a bar of its own; its figures are there all the same.
         if code in {0, _BAR_MISSED} and self._file.exists():
             document = json.loads(self._file.read_text(encoding="utf-8"))
             self.end()
-            return Outcome(self._store.save(self.job, document, took_s, self._load))
+            return JobOutcome(self._store.save(self.job, document, took_s, self._load))
         reason = f"it failed (exit code {code}): {_last_words(self._log)}"
         self.end()
         if self._attempts < ATTEMPTS:
             self._begin()
             return None
-        return Outcome(None, reason)
+        return JobOutcome(None, reason)
 
     def end(self) -> None:
         """Whatever comes, leave nothing behind: a polite end first, since a bench has a Spark to stop."""

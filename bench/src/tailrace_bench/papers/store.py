@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import tailrace
 import tailrace_bench
 from tailrace.metrics import provenance
-from tailrace_bench import machine
+from tailrace_bench.measurement import machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ class Store:
             return None
         return found if any_code or found.get("digest") == self._digest else None
 
-    def save(self, job: Job, document: Mapping[str, Any], took_s: float, load: machine.Load) -> dict[str, Any]:
+    def save(self, job: Job, document: Mapping[str, Any], took_s: float, load: machine.OtherLoad) -> dict[str, Any]:
         """Keep what a job found; written aside and moved, so that an interruption leaves no half of it."""
         found = {
             "run": job.shown(quick=self._quick),

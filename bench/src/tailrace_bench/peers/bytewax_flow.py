@@ -41,10 +41,10 @@ from .work import (
 )
 
 #: The sinks of this process by worker; the source of the same worker, in the same thread, has them write times down.
-_drains: dict[int, Drain] = {}
+_drains: dict[int, TimedPartition] = {}
 
 
-class Asked:
+class FlowOptions:
     """The script's arguments, a JSON object."""
 
     kind: str
@@ -65,7 +65,7 @@ class Asked:
 class Generator(DynamicSource):
     """A source in every worker."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: FlowOptions) -> None:
         self._asked = asked
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> Part:
@@ -77,7 +77,7 @@ class Generator(DynamicSource):
 class Part(StatelessSourcePartition):
     """Hands out what is due; with times, each value comes with its own."""
 
-    def __init__(self, asked: Asked, index: int, count: int) -> None:
+    def __init__(self, asked: FlowOptions, index: int, count: int) -> None:
         self._panel = Panel(asked.panel)
         self._index = index
         self._loop = OpenLoop(self._panel, index, count)
@@ -104,22 +104,22 @@ class Part(StatelessSourcePartition):
         return datetime.now(timezone.utc) + timedelta(microseconds=wait_ns / 1000) if wait_ns else None
 
 
-class Output(DynamicSink):
+class TimedOutput(DynamicSink):
     """A sink in every worker."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: FlowOptions) -> None:
         self._asked = asked
 
-    def build(self, step_id: str, worker_index: int, worker_count: int) -> Drain:
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> TimedPartition:
         """One worker's sink."""
         del step_id, worker_count
-        return Drain(self._asked, worker_index)
+        return TimedPartition(self._asked, worker_index)
 
 
-class Drain(StatelessSinkPartition):
+class TimedPartition(StatelessSinkPartition):
     """Gives each item to the bench's sink function; with times, notes when a record's last item came."""
 
-    def __init__(self, asked: Asked, index: int) -> None:
+    def __init__(self, asked: FlowOptions, index: int) -> None:
         self._panel = Panel(asked.panel)
         self._index = index
         self._keep, self._counts = keeper(asked.kind)
@@ -186,7 +186,7 @@ def plain(stream: Any, *, timed: bool) -> Any:
 # -- tuned: whole batches, fewer operators ---------------------------------------------------------------------------
 
 
-class Count(StatefulBatchLogic):
+class WordCounter(StatefulBatchLogic):
     """Counts one word."""
 
     def __init__(self) -> None:
@@ -210,10 +210,10 @@ def split_keyed(sentences: list[str]) -> list[tuple[str, None]]:
 
 def tuned(stream: Any) -> Any:
     """Split and key at once, count in batches."""
-    return op.stateful_batch("count", op.flat_map_batch("split", stream, split_keyed), lambda _: Count())
+    return op.stateful_batch("count", op.flat_map_batch("split", stream, split_keyed), lambda _: WordCounter())
 
 
-def dataflow(asked: Asked) -> Dataflow:
+def dataflow(asked: FlowOptions) -> Dataflow:
     """Draw the bench."""
     flow = Dataflow(asked.kind)
     stream = op.input("in", flow, Generator(asked))
@@ -222,12 +222,12 @@ def dataflow(asked: Asked) -> Dataflow:
     else:
         for step in range(EXCLAIM_STEPS):
             stream = op.map(f"exclaim{step}", stream, exclaim_timed if asked.timed else exclaim)
-    op.output("out", stream, Output(asked))
+    op.output("out", stream, TimedOutput(asked))
     return flow
 
 
 if __name__ == "__main__":
     end_with_parent()
-    given = Asked(sys.argv[1])
+    given = FlowOptions(sys.argv[1])
     several = {"process_id": given.process, "addresses": given.addresses} if given.addresses else {}
     cli_main(dataflow(given), workers_per_process=given.workers, epoch_interval=timedelta(seconds=10), **several)

@@ -16,7 +16,7 @@ PAPER = "45.64-99.30 % below Netty"
 
 
 @dataclass(frozen=True)
-class Case:
+class MessageCase:
     """Messages of one size at one rate."""
 
     size: str
@@ -34,8 +34,8 @@ class Case:
 
 
 LATENCY = (
-    *(Case(size, 100) for size in SIZES),
-    *(Case(size, per_s) for per_s in (1000, 3000) for size in ("100B", "10KB", "40KB")),
+    *(MessageCase(size, 100) for size in SIZES),
+    *(MessageCase(size, per_s) for per_s in (1000, 3000) for size in ("100B", "10KB", "40KB")),
 )
 #: Sizes that are also sent as fast as it goes.
 FLOODS = ("100B", "10KB", "40KB")
@@ -46,7 +46,7 @@ SWEEP_MESSAGES = (4, 16, 32, 64, 128, 256, 512)
 SWEEP_SIZES = ("100B", "10KB")
 
 
-class Offer(NamedTuple):
+class OfferTimes(NamedTuple):
     """For how long a rate is offered, per repeat and arm."""
 
     seconds: float
@@ -54,12 +54,12 @@ class Offer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class RingTimes:
     """Times of one run."""
 
     #: By rate. Many short windows rather than a few long ones: a quiet minute of the machine must not fall to one arm.
-    offers: dict[int, Offer] = field(
-        default_factory=lambda: {100: Offer(0.8, 11), 1000: Offer(0.6, 11), 3000: Offer(0.6, 11)}
+    offers: dict[int, OfferTimes] = field(
+        default_factory=lambda: {100: OfferTimes(0.8, 11), 1000: OfferTimes(0.6, 11), 3000: OfferTimes(0.6, 11)}
     )
     flood_repeats: int = 9
     #: Two queries of one kind differ in speed by a tenth, and keep to it; so each is started again a few times.
@@ -81,9 +81,9 @@ class Plan:
     stages_s: float = 2.0
 
 
-FULL = Plan()
-QUICK = Plan(
-    offers={100: Offer(0.3, 7), 1000: Offer(0.1, 3), 3000: Offer(0.08, 3)},
+FULL = RingTimes()
+QUICK = RingTimes(
+    offers={100: OfferTimes(0.3, 7), 1000: OfferTimes(0.1, 3), 3000: OfferTimes(0.08, 3)},
     flood_repeats=7,
     count_starts=2,
     count_repeats=7,

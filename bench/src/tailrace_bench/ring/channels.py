@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tailrace.config import Settings
-from tailrace.transport.ring import Inbox, Outlet
+from tailrace.transport.ring import RingReader, RingWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class RingSender:
 
     def __init__(self, address: str) -> None:
         _wait_for(address)
-        self._post = Outlet(address).ring.post
+        self._post = RingWriter(address).ring.post
 
     def prepare(self, size: int) -> memoryview:
         """A message of its own, outside of the ring, as the engine's are."""
@@ -73,8 +73,8 @@ class RingReceiver:
     """From this process's ring; its size adapts as a worker's does, or stays as it is where one is asked for."""
 
     def __init__(self, address: str, ring_bytes: int) -> None:
-        inbox = Inbox(f"{address}.new", ring_bytes or Settings().ring_bytes)
-        self._borrow = inbox.ring.borrow if ring_bytes else inbox.borrow
+        reader = RingReader(f"{address}.new", ring_bytes or Settings().ring_bytes)
+        self._borrow = reader.ring.borrow if ring_bytes else reader.borrow
         Path(f"{address}.new").rename(address)
 
     def receive(self) -> Sequence[tuple[int, Bytes]]:

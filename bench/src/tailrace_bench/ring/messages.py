@@ -9,9 +9,9 @@ import contextlib
 import importlib.util
 from typing import TYPE_CHECKING
 
-from tailrace_bench import rounds
 from tailrace_bench.errors import PeerMissingError
-from tailrace_bench.rows import make_row, missing_row
+from tailrace_bench.measurement import rounds
+from tailrace_bench.reporting.rows import make_row, missing_row
 
 from .cases import ARMS, FLOOD_BAR, FLOODS, LATENCY, NETTY, P50_BARS, PAPER, RING, SIZES, ZMQ
 from .pair import Pair
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
-    from .cases import Case, Plan
+    from .cases import MessageCase, RingTimes
 
 _US_PER_NS = 1e-3
 #: Starting an end, and what a window takes besides its length: its lead and the answers.
@@ -34,7 +34,7 @@ _SHARES = {"p50_us": 0.5, "p99_us": 0.99}
 Missing = dict[str, str]
 
 
-def planned_s(plan: Plan, only: str | None) -> float:
+def planned_s(plan: RingTimes, only: str | None) -> float:
     """About how long it takes."""
     offers_s = sum(_offers_s(case, plan) for case in LATENCY if only in {None, case.name})
     floods_s = sum(plan.flood_repeats * (plan.flood_s + EXTRA_S) for size in FLOODS if only in {None, size})
@@ -43,13 +43,13 @@ def planned_s(plan: Plan, only: str | None) -> float:
     return len(ARMS) * (OPEN_S + 2 * plan.warm_s + offers_s + floods_s)
 
 
-def _offers_s(case: Case, plan: Plan) -> float:
+def _offers_s(case: MessageCase, plan: RingTimes) -> float:
     seconds, repeats = plan.offers[case.per_s]
     return repeats * (seconds + EXTRA_S)
 
 
 @contextlib.contextmanager
-def opened(folder: Path, plan: Plan) -> Iterator[tuple[dict[str, Pair], Missing]]:
+def opened(folder: Path, plan: RingTimes) -> Iterator[tuple[dict[str, Pair], Missing]]:
     """Start and warm every pair; those that cannot be had are told with the reason."""
     pairs: dict[str, Pair] = {}
     missing: Missing = {}
@@ -76,7 +76,7 @@ def _open(kind: str, folder: Path) -> tuple[Pair | None, str]:
         return None, error.message
 
 
-def rows(plan: Plan, pace: Pace, folder: Path, only: str | None) -> list[Row]:
+def rows(plan: RingTimes, pace: Pace, folder: Path, only: str | None) -> list[Row]:
     """Measure all cases, or the one asked for."""
     latency = [case for case in LATENCY if only in {None, case.name}]
     floods = [size for size in FLOODS if only in {None, size}]
@@ -96,7 +96,7 @@ def percentile(values: Sequence[int], share: float) -> float:
     return float(sorted(values)[min(len(values) - 1, int(share * len(values)))])
 
 
-def _latency(case: Case, pairs: dict[str, Pair], missing: Missing, plan: Plan, pace: Pace) -> list[Row]:
+def _latency(case: MessageCase, pairs: dict[str, Pair], missing: Missing, plan: RingTimes, pace: Pace) -> list[Row]:
     seconds, repeats = plan.offers[case.per_s]
     pace.step(f"One-way latency, {case.name}", len(ARMS) * _offers_s(case, plan))
 
@@ -109,7 +109,7 @@ def _latency(case: Case, pairs: dict[str, Pair], missing: Missing, plan: Plan, p
     return latency_rows(case, values, missing)
 
 
-def latency_rows(case: Case, values: dict[str, dict[str, list[float]]], missing: Missing) -> list[Row]:
+def latency_rows(case: MessageCase, values: dict[str, dict[str, list[float]]], missing: Missing) -> list[Row]:
     """The ring against each other arm; only the median has bars."""
     found = []
     for metric in _SHARES:
@@ -126,7 +126,7 @@ def latency_rows(case: Case, values: dict[str, dict[str, list[float]]], missing:
     return found
 
 
-def _flood(size: str, pairs: dict[str, Pair], missing: Missing, plan: Plan, pace: Pace) -> list[Row]:
+def _flood(size: str, pairs: dict[str, Pair], missing: Missing, plan: RingTimes, pace: Pace) -> list[Row]:
     pace.step(f"As fast as it goes, {size}", len(ARMS) * plan.flood_repeats * (plan.flood_s + EXTRA_S))
 
     def measure(arm: str) -> float:

@@ -7,18 +7,18 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from tailrace.transport.segments import Folder
-from tailrace_bench.bench import Bench, Outcome
-from tailrace_bench.pace import Pace
+from tailrace_bench.bench import Bench, BenchOutcome
+from tailrace_bench.measurement.pace import Pace
 
 from . import messages, stages, sweep, wordcount
 from .cases import FULL, NAMES, QUICK, STAGES, SWEEP, WORDCOUNT, ZMQ
 from .netty import netty_version
 
 if TYPE_CHECKING:
-    from tailrace_bench.bench import Request
-    from tailrace_bench.rows import Row
+    from tailrace_bench.bench import BenchRequest
+    from tailrace_bench.reporting.rows import Row
 
-    from .cases import Plan
+    from .cases import RingTimes
 
 _LATENCY_NOTE = (
     "One-way latency counts from when a message was due. TurboStream's 45.64-99.30 % below Netty: its Netty gathered "
@@ -31,7 +31,7 @@ _STAGES_NOTE = (
 )
 
 
-def run(request: Request) -> Outcome:
+def run(request: BenchRequest) -> BenchOutcome:
     """Give rows, notes and the versions of the peers."""
     plan, only, plots = QUICK if request.quick else FULL, request.only, request.plots
     found: list[Row] = []
@@ -46,10 +46,10 @@ def run(request: Request) -> Outcome:
         if only in {None, STAGES}:
             found += stages.rows(plan, pace)
     drawn = [f"Plot: {file}" for file in sweep.plots(found, plots)] if plots is not None else []
-    return Outcome(found, [_LATENCY_NOTE, _STAGES_NOTE, *drawn], _versions())
+    return BenchOutcome(found, [_LATENCY_NOTE, _STAGES_NOTE, *drawn], _versions())
 
 
-def _planned_s(plan: Plan, only: str | None) -> float:
+def _planned_s(plan: RingTimes, only: str | None) -> float:
     planned_s = messages.planned_s(plan, only)
     for name, part in ((SWEEP, sweep), (WORDCOUNT, wordcount), (STAGES, stages)):
         if only in {None, name}:

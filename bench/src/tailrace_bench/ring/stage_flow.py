@@ -23,7 +23,7 @@ HOPS = ("source_split", "split_sum")
 _CELLS = (*HOPS, "total")
 
 
-class Tally:
+class HopTally:
     """Sums of nanoseconds and counts, in a file that the tasks write and the bench reads; each cell has one writer."""
 
     def __init__(self, path: str, *, create: bool = False) -> None:
@@ -69,7 +69,7 @@ class _StampedReader(Reader):
         return self._inner.wait_s()
 
 
-class Split(Operator):
+class TimedSplit(Operator):
     """Splits, and tells how long the sentence was on its way."""
 
     def __init__(self, tally: str) -> None:
@@ -78,7 +78,7 @@ class Split(Operator):
     def open(self, ctx: TaskContext) -> None:
         """Get the tally."""
         del ctx
-        self._tally = Tally(self._path)
+        self._tally = HopTally(self._path)
 
     def process(self, value: tuple[int, str]) -> Iterator[tuple[int, int, str]]:
         """Emit each word with the time it left at, and that of its sentence."""
@@ -97,7 +97,7 @@ class Sum(KeyedOperator):
     def open(self, ctx: TaskContext) -> None:
         """Get the tally."""
         del ctx
-        self._tally = Tally(self._path)
+        self._tally = HopTally(self._path)
 
     def process(self, key: str, value: tuple[int, int, str], state: State[int]) -> None:
         """Count one word."""
@@ -116,7 +116,7 @@ def draw(panel: str, tally: str, values: list[str]) -> Topology:
     """Source, split, sum: one task each."""
     flow = Topology("stages")
     lines: Any = flow.source(StampedSource(panel, values, 1), name="source", tasks=1)
-    lines.process(Split(tally), name="split", tasks=1).key_by(_word).process(Sum(tally), name="sum", tasks=1).sink(
+    lines.process(TimedSplit(tally), name="split", tasks=1).key_by(_word).process(Sum(tally), name="sum", tasks=1).sink(
         discard()
     )
     return flow

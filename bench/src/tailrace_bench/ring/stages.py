@@ -16,28 +16,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
 from tailrace.testing.processes import ProcessHost
-from tailrace_bench import plan as times
-from tailrace_bench import rounds
 from tailrace_bench.arms.base import wait_for
 from tailrace_bench.errors import ArmError
 from tailrace_bench.flows import values_of
+from tailrace_bench.measurement import plan as times
+from tailrace_bench.measurement import rounds
 from tailrace_bench.peers.panel import LEAD_NS, Panel
 from tailrace_bench.peers.work import WORDS_PER_SENTENCE
-from tailrace_bench.rows import make_row
+from tailrace_bench.reporting.rows import make_row
 
-from .stage_flow import HOPS, Tally, draw
+from .stage_flow import HOPS, HopTally, draw
 
 if TYPE_CHECKING:
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
-    from .cases import Plan
+    from .cases import RingTimes
 
 PER_S = 2000
 _REST_S_MAX = 30.0
 
 
-class Layout(NamedTuple):
+class WorkerLayout(NamedTuple):
     """One line of the table: its workers, how they talk, and the paper's milliseconds and share."""
 
     hosts: list[str]
@@ -47,24 +47,24 @@ class Layout(NamedTuple):
 
 
 LAYOUTS = {
-    "2N2W": Layout(["127.0.0.1", "127.0.0.2"], "tcp", (4.46, 6.40), "86.88 %"),
-    "1N2W": Layout(["127.0.0.1"] * 2, "auto", (3.58, 5.22), "86.66 %"),
-    "1N1W": Layout(["127.0.0.1"], "auto", (0.24, 0.47), "not given"),
+    "2N2W": WorkerLayout(["127.0.0.1", "127.0.0.2"], "tcp", (4.46, 6.40), "86.88 %"),
+    "1N2W": WorkerLayout(["127.0.0.1"] * 2, "auto", (3.58, 5.22), "86.66 %"),
+    "1N1W": WorkerLayout(["127.0.0.1"], "auto", (0.24, 0.47), "not given"),
 }
 
 
-def planned_s(plan: Plan) -> float:
+def planned_s(plan: RingTimes) -> float:
     """About how long it takes."""
     return len(LAYOUTS) * (times.OPEN_S + (plan.stages_repeats + 1) * (plan.stages_s + times.OFFER_EXTRA_S))
 
 
-class _Run:
+class _StagesRun:
     """One layout's query with its panel and tally."""
 
     def __init__(self, name: str, folder: Path) -> None:
         layout = LAYOUTS[name]
         self.panel = Panel(folder / f"{name}.panel", create=True)
-        self.tally = Tally(str(folder / f"{name}.tally"), create=True)
+        self.tally = HopTally(str(folder / f"{name}.tally"), create=True)
         flow = draw(self.panel.path, self.tally.path, values_of("wordcount"))
         host = ProcessHost(len(layout.hosts), hosts=layout.hosts)
         self.query = Query(flow, host, Policy(chaining="off"), Settings(transport=layout.transport)).start()
@@ -88,14 +88,14 @@ class _Run:
         self.query.stop(now=True)
 
 
-def rows(plan: Plan, pace: Pace) -> list[Row]:
+def rows(plan: RingTimes, pace: Pace) -> list[Row]:
     """All three layouts, in turns."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-bench-")))
         runs = {}
         for name in LAYOUTS:
             pace.step(f"Table I: starting {name}", times.OPEN_S)
-            runs[name] = _Run(name, folder)
+            runs[name] = _StagesRun(name, folder)
             stack.callback(runs[name].close)
             runs[name].offer(plan.stages_s)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from tailrace_bench import rounds
-from tailrace_bench.plots import Curve, draw
-from tailrace_bench.rows import make_row
+from tailrace_bench.measurement import rounds
+from tailrace_bench.reporting.plots import Curve, draw
+from tailrace_bench.reporting.rows import make_row
 
 from .cases import RING, SIZES, SWEEP_MESSAGES, SWEEP_SIZES
 from .messages import EXTRA_S, OPEN_S, percentile
@@ -16,10 +16,10 @@ from .pair import Pair
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
-    from .cases import Plan
+    from .cases import RingTimes
 
 _PER_S = 3000
 _US_PER_NS = 1e-3
@@ -30,7 +30,7 @@ _UNIT_BYTES = 64
 _PREFIX = "ring,{size},messages="
 
 
-def planned_s(plan: Plan) -> float:
+def planned_s(plan: RingTimes) -> float:
     """About how long it takes."""
     return len(SWEEP_SIZES) * len(SWEEP_MESSAGES) * (OPEN_S + plan.sweep_repeats * 2 * (plan.sweep_s + EXTRA_S))
 
@@ -41,12 +41,12 @@ def ring_bytes(size: str, messages: int) -> int:
     return max(1024, (messages * units + 1) * _UNIT_BYTES)
 
 
-def rows(plan: Plan, pace: Pace, folder: Path) -> list[Row]:
+def rows(plan: RingTimes, pace: Pace, folder: Path) -> list[Row]:
     """One ring of each size, in turns."""
     return [row for size in SWEEP_SIZES for row in _sweep(size, plan, pace, folder)]
 
 
-def _sweep(size: str, plan: Plan, pace: Pace, folder: Path) -> list[Row]:
+def _sweep(size: str, plan: RingTimes, pace: Pace, folder: Path) -> list[Row]:
     pace.step(f"Ring sizes, messages of {size}", planned_s(plan) / len(SWEEP_SIZES))
     with contextlib.ExitStack() as stack:
         pairs = {}

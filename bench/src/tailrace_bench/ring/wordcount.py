@@ -6,20 +6,20 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tailrace.testing.processes import ProcessHost
-from tailrace_bench import plan as times
-from tailrace_bench import rounds
+from tailrace_bench.arms.contest import Contest
 from tailrace_bench.arms.engine import SETTINGS, EngineArm
-from tailrace_bench.contest import Contest
-from tailrace_bench.rows import make_row
+from tailrace_bench.measurement import plan as times
+from tailrace_bench.measurement import rounds
+from tailrace_bench.reporting.rows import make_row
 
 from .cases import RING, TCP, UDS, WORDCOUNT
 
 if TYPE_CHECKING:
     from tailrace.metrics.histogram import Histogram
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
-    from .cases import Plan
+    from .cases import RingTimes
 
 WORKERS = 4
 PER_S = 10_000
@@ -32,7 +32,7 @@ _MS_PER_NS = 1e-6
 BAR = 1.0
 
 
-def planned_s(plan: Plan) -> float:
+def planned_s(plan: RingTimes) -> float:
     """About how long it takes."""
     window_s = plan.count_warm_s + plan.count_window_s + times.WINDOW_EXTRA_S
     offer_s = plan.count_offer_s + _OFFER_EXTRA_S
@@ -40,7 +40,7 @@ def planned_s(plan: Plan) -> float:
     return plan.count_starts * len(_ARMS) * start_s
 
 
-def rows(plan: Plan, pace: Pace) -> list[Row]:
+def rows(plan: RingTimes, pace: Pace) -> list[Row]:
     """Three queries take turns, first at a rate, then saturated; all of it with queries started again a few times."""
     values: dict[str, dict[str, list[float]]] = {
         metric: {arm: [] for arm in _ARMS} for metric in ("p50_ms", "p99_ms", "sentences_per_s")
@@ -54,7 +54,7 @@ def rows(plan: Plan, pace: Pace) -> list[Row]:
     return count_rows(values)
 
 
-def _measure(plan: Plan, pace: Pace) -> tuple[dict[str, list[Histogram]], dict[str, list[float]]]:
+def _measure(plan: RingTimes, pace: Pace) -> tuple[dict[str, list[Histogram]], dict[str, list[float]]]:
     with Contest("wordcount", lambda text: pace.step(text, 0)) as contest:
         pace.step(f"Starting three word counts on {WORKERS} workers each", len(_ARMS) * times.OPEN_S)
         arms = {name: _open(contest, name) for name in _ARMS}

@@ -18,9 +18,9 @@ from tailrace.topology.graph import Topology
 from tailrace.topology.operators import KeyedOperator
 from tailrace.transport import codec, wire
 from tailrace_bench.bench import Bench, Timed
-from tailrace_bench.rows import make_row
+from tailrace_bench.reporting.rows import make_row
 
-from .arms import WORKERS, Case, Times, run_case, stage_of, tail_rows
+from .arms import WORKERS, TailCase, TailTimes, hosts_of, run_case, tail_rows
 from .sentences import TASKS, Sentences, words
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from tailrace.testing.chaos import Knobs
     from tailrace.topology.operators import State
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
-    from .arms import Measured
+    from .arms import TailMeasurements
 
 #: Each mechanism and what it sets: the simulator's, but for partial keys.
 MECHANISMS = {name: sets for name, sets in simulated.MECHANISMS.items() if name != "partial_key"}
@@ -44,8 +44,8 @@ _STALL_EVERY_S, _STALL_S = 5.0, (0.02, 0.1)
 #: Of a slow worker's tasks at an even share, and of the uplinks.
 _USE, _LINK_USE = 0.75, 0.5
 _SPLIT_S = _USE * TASKS / PER_S / max(_SLOWNESS)
-QUICK = Times(repeats=1, warm_s=4.0, window_s=5.0, windows=3)
-FULL = Times(repeats=3, warm_s=8.0, window_s=20.0, windows=2)
+QUICK = TailTimes(repeats=1, warm_s=4.0, window_s=5.0, windows=3)
+FULL = TailTimes(repeats=3, warm_s=8.0, window_s=20.0, windows=2)
 NOTES = [
     (
         f"{PER_S:,.0f} sentences/s of 1 to {WORDS_MAX} words; splitting one takes {_SPLIT_S * 1000:.1f} ms on average, "
@@ -57,7 +57,7 @@ NOTES = [
 ]
 
 
-def planned_s(times: Times, only: str | None) -> float:
+def planned_s(times: TailTimes, only: str | None) -> float:
     """About how long it takes; one case needs its baselines too."""
     return len(_arms(only)) * times.repeats * times.arm_s + 5.0
 
@@ -87,7 +87,7 @@ def _bytes_of(values: list[str]) -> float:
     return wire.FRAME_HEAD_BYTES + payloads / len(values)
 
 
-class Split:
+class UnevenSplit:
     """Words out of a sentence, after as much work as its worker's speed and stalls make of it."""
 
     def __init__(self, knobs: Knobs) -> None:
@@ -99,7 +99,7 @@ class Split:
         return sentence[2].split()
 
 
-class Count(KeyedOperator):
+class SilentCount(KeyedOperator):
     """Counts, and tells nobody: what it would say would be on the links as well."""
 
     def process(self, *args: Any, **kwargs: Any) -> None:
@@ -113,8 +113,8 @@ def flow(knobs: Knobs, seed: int) -> Topology:
     """Source, split and count, two tasks of each in every worker."""
     drawn = Topology("ablation")
     source = drawn.source(Sentences(PER_S, WORDS_MAX, seed), name="sentences", tasks=TASKS)
-    split = source.shuffle().flat_map(Split(knobs), name="split", tasks=TASKS, blocking=True)
-    counted = split.key_by(_itself).process(Count(), name="count", tasks=TASKS)
+    split = source.shuffle().flat_map(UnevenSplit(knobs), name="split", tasks=TASKS, blocking=True)
+    counted = split.key_by(_itself).process(SilentCount(), name="count", tasks=TASKS)
     counted.sink(sinks.discard(), name="end", tasks=TASKS)
     return drawn
 
@@ -134,15 +134,15 @@ def _arms(only: str | None) -> list[str]:
     return [case for case in CASES if only is None or case in {only, NONE, ALL}]
 
 
-def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = False) -> list[Row]:
+def rows(times: TailTimes, pace: Pace, only: str | None = None, *, spark: bool = False) -> list[Row]:
     """All arms, or one beside none and all."""
     arms = {case: policy_of(case) for case in _arms(only)}
-    with stage_of(pace, spark=spark) as stage:
-        measured = run_case(stage, Case("wordcount", flow, disturb), arms, settings(), times, pace)
+    with hosts_of(pace, spark=spark) as hosts:
+        measured = run_case(hosts, TailCase("wordcount", flow, disturb), arms, settings(), times, pace)
     return compared(measured)
 
 
-def compared(measured: Mapping[str, Measured]) -> list[Row]:
+def compared(measured: Mapping[str, TailMeasurements]) -> list[Row]:
     """Every arm against none, and those that leave one out against all as well."""
     found: list[Row] = []
     for arm, own in measured.items():

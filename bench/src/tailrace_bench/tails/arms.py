@@ -15,21 +15,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tailrace.config import Settings
-from tailrace.coordinator.latency import latency_so_far, since
 from tailrace.coordinator.query import Query
+from tailrace.coordinator.reporting.latency import latency_so_far, since
 from tailrace.metrics.histogram import Histogram
 from tailrace.spark.session import EXECUTORS, embedded, end_embedded, end_jvm
 from tailrace.testing.chaos import Knobs
 from tailrace.testing.processes import ProcessHost
-from tailrace_bench.rows import P999_SAMPLES_MIN, make_row, missing_row
+from tailrace_bench.reporting.rows import P999_SAMPLES_MIN, make_row, missing_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tailrace.config import Policy
     from tailrace.topology.graph import Topology
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
 WORKERS = 5
 OPEN_S = 2.5
@@ -47,7 +47,7 @@ Steps = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Times:
+class TailTimes:
     """How long an arm runs."""
 
     repeats: int
@@ -69,7 +69,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Case:
+class TailCase:
     """A scenario: its flow, and what is done to its workers."""
 
     name: str
@@ -82,7 +82,7 @@ class Case:
 
 
 @dataclass
-class Measured:
+class TailMeasurements:
     """What one arm gave, over all repeats."""
 
     windows: list[Histogram] = field(default_factory=list)
@@ -104,14 +104,14 @@ class Measured:
         return whole
 
 
-class Stage:
+class ArmHosts:
     """Where arms run: workers on Spark, or as plain processes."""
 
     def __init__(self, say: Callable[[str], None], *, spark: bool = True) -> None:
         self._say = say
         self._wanted = spark
         self._spark: Any = None
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the stage
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the hosts
 
     def host(self, settings: Settings) -> Any:
         """A host for one query."""
@@ -140,40 +140,46 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage_of(pace: Pace, *, spark: bool) -> Iterator[Stage]:
-    """Run arms on a stage and end it, whatever comes."""
-    stage = Stage(lambda text: pace.step(text, 0), spark=spark)
+def hosts_of(pace: Pace, *, spark: bool) -> Iterator[ArmHosts]:
+    """Give the hosts of arms and end them, whatever comes."""
+    hosts = ArmHosts(lambda text: pace.step(text, 0), spark=spark)
     try:
-        yield stage
+        yield hosts
     finally:
-        stage.close()
+        hosts.close()
 
 
 def run_case(
-    stage: Stage,
-    case: Case,
+    hosts: ArmHosts,
+    case: TailCase,
     policies: Mapping[str, Policy],
     settings: Settings | Mapping[str, Settings],
-    times: Times,
+    times: TailTimes,
     pace: Pace,
     warm_s: Mapping[str, float] | None = None,
-) -> dict[str, Measured]:
+) -> dict[str, TailMeasurements]:
     """Run all arms of a case in all repeats; arms may have settings and warm-ups of their own, by name."""
-    found = {name: Measured() for name in policies}
+    found = {name: TailMeasurements() for name in policies}
     for repeat in range(times.repeats):
         for name in list(policies)[:: 1 if repeat % 2 == 0 else -1]:
             own = replace(times, warm_s=(warm_s or {}).get(name, times.warm_s))
             pace.step(f"{case.name}, repeat {repeat + 1} of {times.repeats}: {name}", own.arm_s)
             chosen = settings if isinstance(settings, Settings) else settings[name]
-            _run_arm(stage, case, policies[name], chosen, own, repeat, found[name])
+            _run_arm(hosts, case, policies[name], chosen, own, repeat, found[name])
     return found
 
 
 def _run_arm(
-    stage: Stage, case: Case, policy: Policy, settings: Settings, times: Times, seed: int, into: Measured
+    hosts: ArmHosts,
+    case: TailCase,
+    policy: Policy,
+    settings: Settings,
+    times: TailTimes,
+    seed: int,
+    into: TailMeasurements,
 ) -> None:
     with Knobs() as knobs:
-        query = Query(case.flow(knobs, seed), stage.host(settings), policy, settings).start()
+        query = Query(case.flow(knobs, seed), hosts.host(settings), policy, settings).start()
         try:
             case.disturb(knobs, seed)
             time.sleep(times.warm_s)
@@ -201,17 +207,23 @@ def _run_arm(
 
 
 def run_switched(
-    stage: Stage, case: Case, policy: Policy, arms: Mapping[str, Steps], settings: Settings, times: Times, pace: Pace
-) -> dict[str, Measured]:
+    hosts: ArmHosts,
+    case: TailCase,
+    policy: Policy,
+    arms: Mapping[str, Steps],
+    settings: Settings,
+    times: TailTimes,
+    pace: Pace,
+) -> dict[str, TailMeasurements]:
     """Run all arms of a case in one query whose policies are switched from window to window, in changing order.
 
     Whatever disturbs the machine or the workers then meets all arms alike, and one warm-up is enough for all of them.
     An arm without steps lets the coordinator choose.
     """
-    found = {name: Measured() for name in arms}
+    found = {name: TailMeasurements() for name in arms}
     pace.step(f"{case.name}, warming up", OPEN_S + times.warm_s)
     with Knobs() as knobs:
-        query = Query(case.flow(knobs, 0), stage.host(settings), policy, settings).start()
+        query = Query(case.flow(knobs, 0), hosts.host(settings), policy, settings).start()
         try:
             case.disturb(knobs, 0)
             time.sleep(times.warm_s)
@@ -229,19 +241,19 @@ def run_switched(
     return found
 
 
-def _disturb_anew(case: Case, knobs: Knobs, seed: int) -> None:
+def _disturb_anew(case: TailCase, knobs: Knobs, seed: int) -> None:
     """Before a window: all arms that are compared meet the same stalls, whatever went before."""
     knobs.calm()
     case.disturb(knobs, seed)
 
 
-def _note_weights(query: Query, into: Measured) -> None:
+def _note_weights(query: Query, into: TailMeasurements) -> None:
     balanced = (query.lastProgress or {}).get("balancing")
     if balanced:
         into.weights.append(balanced[0]["weights"])
 
 
-def _watch(query: Query, seconds: float, into: Measured) -> None:
+def _watch(query: Query, seconds: float, into: TailMeasurements) -> None:
     """Note one window: latencies and replays."""
     begun, before = query.lastProgress or {}, latency_so_far(query)
     time.sleep(seconds)
@@ -256,8 +268,8 @@ def _watch(query: Query, seconds: float, into: Measured) -> None:
 
 def tail_rows(
     case: str,
-    ours: Measured,
-    base: Measured,
+    ours: TailMeasurements,
+    base: TailMeasurements,
     baseline: str,
     bars: Mapping[str, float],
     papers: Mapping[str, object] | None = None,

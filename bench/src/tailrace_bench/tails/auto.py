@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from tailrace.config import Policy, Settings
 from tailrace_bench.bench import Bench, Timed
-from tailrace_bench.rows import make_row
+from tailrace_bench.reporting.rows import make_row
 
 from . import balance, timeout
-from .arms import OPEN_S, WORKERS, Case, Times, run_switched, stage_of, tail_rows
+from .arms import OPEN_S, WORKERS, TailCase, TailTimes, hosts_of, run_switched, tail_rows
 from .flows import Service, chain
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from tailrace.testing.chaos import Knobs
     from tailrace.topology.graph import Topology
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
-    from .arms import Measured, Steps
+    from .arms import Steps, TailMeasurements
 
 AUTO, BEST = "auto", "best_single"
 _P99_MAX = 1.15
@@ -45,9 +45,9 @@ CASES = ("exclamation", "pageload", "processing", "micro", *_BALANCE, "quiet")
 _MICRO_TASKS = 4 * WORKERS
 #: Into and out of each task's queue per second: the paper's divided by ten.
 _MICRO_IN, _MICRO_OUT = 35.0, 45.0
-QUICK = Times(repeats=1, warm_s=14.0, window_s=2.2, windows=3)
+QUICK = TailTimes(repeats=1, warm_s=14.0, window_s=2.2, windows=3)
 #: A window holds a few stalls even where they are rare, and begins when the arm before has left nothing in the queues.
-FULL = Times(repeats=1, warm_s=25.0, window_s=10.0, windows=5, settle_s=3.0)
+FULL = TailTimes(repeats=1, warm_s=25.0, window_s=10.0, windows=5, settle_s=3.0)
 #: How much longer than the others a case's windows are: at a use of 0.9 queues come and go in seconds.
 _LENGTH = {"a": 2.0}
 NOTES = [
@@ -58,19 +58,19 @@ NOTES = [
 _SETTINGS = Settings(progress_s=0.5, haste=4.0)
 
 
-def _cases(times: Times, only: str | None) -> tuple[str, ...]:
+def _cases(times: TailTimes, only: str | None) -> tuple[str, ...]:
     return (only,) if only else QUICK_CASES if times is QUICK else CASES
 
 
-def _times(times: Times, name: str) -> Times:
+def _times(times: TailTimes, name: str) -> TailTimes:
     return replace(times, window_s=times.window_s * _LENGTH.get(name, 1.0))
 
 
-def _case_s(times: Times) -> float:
+def _case_s(times: TailTimes) -> float:
     return OPEN_S + times.warm_s + len(_ARMS) * times.windows * times.turn_s
 
 
-def planned_s(times: Times, only: str | None) -> float:
+def planned_s(times: TailTimes, only: str | None) -> float:
     """About how long it takes."""
     return 10.0 + sum(_case_s(_times(times, name)) for name in _cases(times, only))
 
@@ -90,27 +90,27 @@ def _leave_alone(knobs: Knobs, seed: int) -> None:
     del knobs, seed
 
 
-def scenario(name: str) -> Case:
+def scenario(name: str) -> TailCase:
     """What is drawn and done to the workers in a case."""
     own = {"micro": _micro, "quiet": _quiet}
     if name in own:
-        return Case(name, own[name], _leave_alone)
+        return TailCase(name, own[name], _leave_alone)
     return balance.scenario(name) if name in _BALANCE else timeout.scenario(name)
 
 
-def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
+def rows(times: TailTimes, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
     """All cases, or one."""
     found: list[Row] = []
-    with stage_of(pace, spark=spark) as stage:
+    with hosts_of(pace, spark=spark) as hosts:
         for name in _cases(times, only):
-            measured = run_switched(stage, scenario(name), Policy.auto(), _ARMS, _SETTINGS, _times(times, name), pace)
+            measured = run_switched(hosts, scenario(name), Policy.auto(), _ARMS, _SETTINGS, _times(times, name), pace)
             best = min(_SINGLES, key=lambda single: measured[single].pooled.percentile(0.99))
             found += tail_rows(name, measured[AUTO], measured[best], BEST, {"p99_ms": _P99_MAX})
             found += _told(name, measured, best)
     return found
 
 
-def _told(case: str, measured: Mapping[str, Measured], best: str) -> list[Row]:
+def _told(case: str, measured: Mapping[str, TailMeasurements], best: str) -> list[Row]:
     """What was chosen, what would have been best, how often it was changed, and the tails of all."""
     chosen = measured[AUTO].progress.get("auto", {})
     label = f"{case},{chosen.get('technique', 'none')} (best: {best})"

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 from tailrace.config import Policy, Settings
 from tailrace_bench.bench import Bench, Timed
-from tailrace_bench.rows import make_row
+from tailrace_bench.reporting.rows import make_row
 
-from .arms import Case, Times, run_case, stage_of, tail_rows
+from .arms import TailCase, TailTimes, hosts_of, run_case, tail_rows
 from .flows import Service, chain, pageload, processing
 
 if TYPE_CHECKING:
     from tailrace.testing.chaos import Knobs
     from tailrace.topology.graph import Topology
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
-    from .arms import Measured
+    from .arms import TailMeasurements
 
 CASES = ("a", "b", "c", "pageload", "processing")
 OURS, EVEN, LOAD_AWARE = "shortest_delay", "even", "load_aware"
@@ -44,8 +44,8 @@ _SLOWNESS = {
 }
 #: The case whose slow worker recovers in the end.
 _RECOVERS = "c"
-QUICK = Times(repeats=1, warm_s=3.0, window_s=1.5, windows=5)
-FULL = Times(repeats=5, warm_s=8.0, window_s=10.0, windows=1)
+QUICK = TailTimes(repeats=1, warm_s=3.0, window_s=1.5, windows=5)
+FULL = TailTimes(repeats=5, warm_s=8.0, window_s=10.0, windows=1)
 NOTES = [
     "Service times are timed waits, rates are the paper's divided by 4 to 10 and service times as much longer.",
     "Periods of latency and shortest_delay are divided by 10 and 4: a step of 1 % per half second.",
@@ -54,7 +54,7 @@ NOTES = [
 _SETTINGS = Settings(progress_s=0.25, haste=10.0)
 
 
-def planned_s(times: Times, only: str | None) -> float:
+def planned_s(times: TailTimes, only: str | None) -> float:
     """About how long it takes."""
     return 10.0 + (1 if only else len(CASES)) * times.repeats * 4 * times.arm_s
 
@@ -84,19 +84,19 @@ def _recover(name: str, knobs: Knobs) -> None:
         knobs.slow(worker, 1.0)
 
 
-def scenario(name: str) -> Case:
+def scenario(name: str) -> TailCase:
     """One of the cases; ``bench auto`` runs them too."""
     recover = partial(_recover, name) if name == _RECOVERS else None
-    return Case(name, partial(_flow, name), partial(_slow_down, name), afterwards=recover)
+    return TailCase(name, partial(_flow, name), partial(_slow_down, name), afterwards=recover)
 
 
-def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
+def rows(times: TailTimes, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
     """All cases, or one."""
     arms = {name: Policy(routing=name, replay="fixed:600s") for name in (EVEN, "latency", LOAD_AWARE, OURS)}
     found: list[Row] = []
-    with stage_of(pace, spark=spark) as stage:
+    with hosts_of(pace, spark=spark) as hosts:
         for name in CASES if only is None else (only,):
-            measured = run_case(stage, scenario(name), arms, _SETTINGS, times, pace)
+            measured = run_case(hosts, scenario(name), arms, _SETTINGS, times, pace)
             bars = {"p99_ms": _P99[name]} | ({"p999_ms": _P999[name]} if name in _P999 else {})
             papers = {"p99_ms": _PAPER.get(name)}
             found += tail_rows(name, measured[OURS], measured[EVEN], EVEN, bars, papers)
@@ -107,7 +107,7 @@ def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = Tru
     return found
 
 
-def _weights(case: str, ours: Measured) -> list[Row]:
+def _weights(case: str, ours: TailMeasurements) -> list[Row]:
     """The least weight of the first balanced edge: that the slow worker was found, settled on, and let off again."""
     least = [min(each) for each in ours.weights if each]
     if not least:

@@ -14,15 +14,15 @@ from tailrace.connect import sinks, sources
 from tailrace.coordinator.query import Query
 from tailrace.testing.chaos import Knobs
 from tailrace.topology.graph import Topology
-from tailrace_bench.rows import limit_row, make_row
+from tailrace_bench.reporting.rows import limit_row, make_row
 
 from .arms import OPEN_S, WORKERS
 
 if TYPE_CHECKING:
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
-    from .arms import Stage
+    from .arms import ArmHosts
 
 _SENTENCES = ["to be or not", "to be", "that is the question", "whether it is nobler in the mind to suffer", "be"]
 _PER_S, _COUNT = 600.0, 4800
@@ -47,26 +47,26 @@ class _Split:
         return sentence.split()
 
 
-def count_rows(stage: Stage, pace: Pace) -> list[Row]:
+def count_rows(hosts: ArmHosts, pace: Pace) -> list[Row]:
     """How many words were counted wrongly, which may be none, and how many roots were sent again meanwhile."""
     found: list[Row] = []
     for name, routing in _ROUTINGS.items():
         pace.step(f"counts, {name}", OPEN_S + _COUNT / _PER_S)
-        wrong, replays = _run(stage, routing)
+        wrong, replays = _run(hosts, routing)
         row = limit_row(f"counts,{name}", "wrong", "words", [float(wrong)], 1.0)
         found.append(row | {"baseline": "plain loop", "baseline_value": 0.0, "ok": wrong == 0, "bar": 0.0})
         found.append(make_row(f"counts,{name}", "replays", "roots", [float(replays)], better="lower"))
     return found
 
 
-def _run(stage: Stage, routing: str) -> tuple[int, int]:
+def _run(hosts: ArmHosts, routing: str) -> tuple[int, int]:
     with Knobs() as knobs:
         flow, out = Topology("counts"), sinks.collect()
         lines = flow.source(sources.rate(_PER_S, values=_SENTENCES, count=_COUNT, partitions=2), tasks=2)
         words = lines.shuffle().flat_map(_Split(knobs), tasks=WORKERS, blocking=True, name="split")
         words.key_by(str).count(tasks=3, name="count").sink(out, tasks=4, name="out")
         policy = Policy(routing=routing, replay="adaptive")
-        query = Query(flow, stage.host(_SETTINGS), policy, _SETTINGS).start()
+        query = Query(flow, hosts.host(_SETTINGS), policy, _SETTINGS).start()
         try:
             knobs.pause_at_random(range(WORKERS), every_s=1.0, lasting_s=(0.02, 0.1), seed=1)
             query.awaitTermination(_END_S)

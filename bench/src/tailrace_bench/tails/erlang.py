@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from tailrace.simulate.theory import Queue
+from tailrace.simulate.theory import ErlangQueue
 
 from .flows import KEPT_SHARE
 
@@ -48,11 +48,11 @@ def percentiles_ms(way: str, servers: int, arrivals_per_s: float, services_per_s
     ``arrivals_per_s`` is what one task is sent by the source's full stream; a filter leaves the next ones less.
     """
     random = Random(1)  # noqa: S311 - a simulation
-    queues: dict[float, Queue] = {}
+    queues: dict[float, ErlangQueue] = {}
 
     def stage_s(share: float) -> float:
         if share not in queues:
-            queues[share] = Queue(servers, servers * arrivals_per_s * share, services_per_s)
+            queues[share] = ErlangQueue(servers, servers * arrivals_per_s * share, services_per_s)
         return queues[share].draw_s(random)
 
     follow = {"pageload": pageload_s, "processing": processing_s}.get(way, micro_s)

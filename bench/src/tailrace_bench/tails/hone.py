@@ -20,16 +20,16 @@ from tailrace.coordinator.query import Query
 from tailrace.errors import ConfigError
 from tailrace.testing.processes import ProcessHost
 from tailrace_bench.bench import Bench, Timed
-from tailrace_bench.rows import make_row, missing_row
+from tailrace_bench.reporting.rows import make_row, missing_row
 
-from .arms import Stage, Times
-from .sentences import ROW_PLACES, TASKS, Load, bytes_per_word, word_count
+from .arms import ArmHosts, TailTimes
+from .sentences import ROW_PLACES, TASKS, SentenceLoad, bytes_per_word, word_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Better, Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Better, Row
 
 CASES = ("shuffle", "fields", "partial_key", "in_turn", "tau", "words")
 LBF, ROUND_ROBIN, FIFO = "lbf", "round_robin", "fifo"
@@ -52,8 +52,8 @@ _METRICS: dict[str, tuple[str, Better, Mapping[str, float], str | None]] = {
     "slowest_task_p99_ms": ("ms", "lower", {}, "mean of the slowest split task below Storm's"),
 }
 _PAPER_PARTIAL = {"mean_ms": "0.06 of Storm"}
-QUICK = Times(repeats=1, warm_s=1.0, window_s=5.0, windows=2)
-FULL = Times(repeats=5, warm_s=4.0, window_s=30.0, windows=1)
+QUICK = TailTimes(repeats=1, warm_s=1.0, window_s=5.0, windows=2)
+FULL = TailTimes(repeats=5, warm_s=4.0, window_s=30.0, windows=1)
 _NOTE_LOAD = (
     f"{PER_S:,.0f} sentences/s, half of the paper's lowest rate; the link is used {_USE:.0%}. A word is a tuple, "
     "and mean_ms is that of words, from when their sentence was due, as the paper defines latency."
@@ -71,7 +71,7 @@ NOTES = [
 ]
 
 
-def planned_s(times: Times, only: str | None) -> float:
+def planned_s(times: TailTimes, only: str | None) -> float:
     """About how long it takes."""
     return 15.0 + sum(_arms_of(case) * _seconds(case, times) for case in CASES if only in {None, case})
 
@@ -80,17 +80,17 @@ def _arms_of(case: str) -> int:
     return {"tau": len(_TAUS_MS) + 2, "words": 2 * len(_WORDS)}.get(case, 3)
 
 
-def _seconds(case: str, times: Times) -> float:
+def _seconds(case: str, times: TailTimes) -> float:
     times = _sweep(times) if case in {"in_turn", *_SWEEPS} else times
     return times.repeats * times.arm_s
 
 
-def _sweep(times: Times) -> Times:
+def _sweep(times: TailTimes) -> TailTimes:
     """What is shown beside the main cases shows a direction."""
-    return Times(1, times.warm_s, times.window_s, 1)
+    return TailTimes(1, times.warm_s, times.window_s, 1)
 
 
-class NodesStage(Stage):
+class NodeHosts(ArmHosts):
     """Three executors of two workers each, to be taken for nodes."""
 
     def host(self, settings: Settings) -> Any:
@@ -104,18 +104,18 @@ class NodesStage(Stage):
 
 
 @dataclass
-class Measured:
+class BacklogMeasurements:
     """What one arm gave: the largest backlog of each repeat, the other metrics window by window."""
 
     values: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in _METRICS})
 
 
 @dataclass(frozen=True)
-class Arm:
+class SendingArm:
     """One way to send."""
 
     sending: str
-    load: Load
+    load: SentenceLoad
     grouping: str = "shuffle"
     routing: str = "even"
     gate: Mapping[str, Any] = field(default_factory=dict)
@@ -136,11 +136,11 @@ class Arm:
         )
 
 
-def _run_arm(stage: Stage, arm: Arm, times: Times, seed: int, into: Measured) -> None:
+def _run_arm(hosts: ArmHosts, arm: SendingArm, times: TailTimes, seed: int, into: BacklogMeasurements) -> None:
     settings = arm.settings()
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder:
         flow = word_count(arm.load, arm.grouping, folder, seed)
-        query = Query(flow, stage.host(settings), arm.policy(), settings).start()
+        query = Query(flow, hosts.host(settings), arm.policy(), settings).start()
         backlogs = []
         try:
             time.sleep(times.warm_s)
@@ -170,7 +170,7 @@ def _largest_backlog(progress: Sequence[Mapping[str, Any]], after: int) -> float
     )
 
 
-def latencies(rows: array[int], times: Times) -> dict[str, list[float]]:
+def latencies(rows: array[int], times: TailTimes) -> dict[str, list[float]]:
     """Means, words per second and the slowest split task's p99 of each window, from the times of words.
 
     Windows count from the first sentence; words belong to that in which their sentence was due, and to the throughput
@@ -197,43 +197,45 @@ def latencies(rows: array[int], times: Times) -> dict[str, list[float]]:
     }
 
 
-def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
+def rows(times: TailTimes, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
     """All cases, or one."""
-    stage = NodesStage(lambda text: pace.step(text, 0), spark=spark)
+    hosts = NodeHosts(lambda text: pace.step(text, 0), spark=spark)
     found: list[Row] = []
     try:
         for case in CASES if only is None else (only,):
-            found += _SWEEPS[case](stage, times, pace) if case in _SWEEPS else _compared(case, stage, times, pace)
+            found += _SWEEPS[case](hosts, times, pace) if case in _SWEEPS else _compared(case, hosts, times, pace)
     finally:
-        stage.close()
+        hosts.close()
     return found
 
 
-def _measure(name: str, stage: Stage, arms: Mapping[str, Arm], times: Times, pace: Pace) -> dict[str, Measured]:
+def _measure(
+    name: str, hosts: ArmHosts, arms: Mapping[str, SendingArm], times: TailTimes, pace: Pace
+) -> dict[str, BacklogMeasurements]:
     """Run all arms in all repeats, every other repeat in the opposite order."""
-    found = {label: Measured() for label in arms}
+    found = {label: BacklogMeasurements() for label in arms}
     for repeat in range(times.repeats):
         for label in list(arms)[:: 1 if repeat % 2 == 0 else -1]:
             pace.step(f"{name}, repeat {repeat + 1} of {times.repeats}: {label}", times.arm_s)
-            _run_arm(stage, arms[label], times, repeat, found[label])
+            _run_arm(hosts, arms[label], times, repeat, found[label])
     return found
 
 
-def _compared(case: str, stage: Stage, times: Times, pace: Pace) -> list[Row]:
-    load = Load(PER_S, in_turn=case == "in_turn")
+def _compared(case: str, hosts: ArmHosts, times: TailTimes, pace: Pace) -> list[Row]:
+    load = SentenceLoad(PER_S, in_turn=case == "in_turn")
     grouping = "shuffle" if case in {"shuffle", "in_turn"} else "fields"
     routing = "partial_key" if case == "partial_key" else "even"
-    arms = {name: Arm(name, load, grouping, routing) for name in (FIFO, ROUND_ROBIN, LBF)}
+    arms = {name: SendingArm(name, load, grouping, routing) for name in (FIFO, ROUND_ROBIN, LBF)}
     try:
         arms[LBF].policy()
     except ConfigError as error:
         return [missing_row(case, name, _METRICS[name][0], error.message, _METRICS[name][1]) for name in _METRICS]
-    measured = _measure(case, stage, arms, _sweep(times) if case == "in_turn" else times, pace)
+    measured = _measure(case, hosts, arms, _sweep(times) if case == "in_turn" else times, pace)
     found = [row for base in (ROUND_ROBIN, FIFO) for row in _against(case, measured, base, barred=True)]
     return [*found, carried(case, measured, load)]
 
 
-def carried(case: str, measured: Mapping[str, Measured], load: Load) -> Row:
+def carried(case: str, measured: Mapping[str, BacklogMeasurements], load: SentenceLoad) -> Row:
     """The least share of the words offered that any arm carried: a machine that is too slow shows here only."""
     least = min(value for each in measured.values() for value in each.values["throughput"]) / load.words_per_s
     return make_row(
@@ -241,7 +243,9 @@ def carried(case: str, measured: Mapping[str, Measured], load: Load) -> Row:
     )  # fmt: skip
 
 
-def _against(case: str, measured: Mapping[str, Measured], base: str, *, barred: bool, ours: str = LBF) -> list[Row]:
+def _against(
+    case: str, measured: Mapping[str, BacklogMeasurements], base: str, *, barred: bool, ours: str = LBF
+) -> list[Row]:
     return [
         make_row(
             case, name, unit, measured[ours].values[name],
@@ -252,30 +256,30 @@ def _against(case: str, measured: Mapping[str, Measured], base: str, *, barred: 
     ]  # fmt: skip
 
 
-def _taus(stage: Stage, times: Times, pace: Pace) -> list[Row]:
+def _taus(hosts: ArmHosts, times: TailTimes, pace: Pace) -> list[Row]:
     """Grants that only tau ends, against round robin with the default quantum."""
-    load = Load(PER_S)
+    load = SentenceLoad(PER_S)
     free = {tau: {"gate_tau_ms": tau, "gate_quantum": _NO_QUANTUM} for tau in _TAUS_MS}
-    arms = {ROUND_ROBIN: Arm(ROUND_ROBIN, load), "10": Arm(LBF, load)}
-    arms |= {f"{tau:g}": Arm(LBF, load, gate=gate) for tau, gate in free.items()}
-    measured = _measure("tau", stage, arms, _sweep(times), pace)
+    arms = {ROUND_ROBIN: SendingArm(ROUND_ROBIN, load), "10": SendingArm(LBF, load)}
+    arms |= {f"{tau:g}": SendingArm(LBF, load, gate=gate) for tau, gate in free.items()}
+    measured = _measure("tau", hosts, arms, _sweep(times), pace)
     found = _against("tau=10ms,quantum=4", measured, ROUND_ROBIN, barred=False, ours="10")
     for tau in _TAUS_MS:
         found += _against(f"tau={tau:g}ms", measured, ROUND_ROBIN, barred=False, ours=f"{tau:g}")
     return found
 
 
-def _words(stage: Stage, times: Times, pace: Pace) -> list[Row]:
+def _words(hosts: ArmHosts, times: TailTimes, pace: Pace) -> list[Row]:
     """Sentences of at most 10, 20 and 30 words; the link is as full with each."""
     found: list[Row] = []
     for words_max in _WORDS:
-        arms = {name: Arm(name, Load(PER_S, words_max)) for name in (ROUND_ROBIN, LBF)}
+        arms = {name: SendingArm(name, SentenceLoad(PER_S, words_max)) for name in (ROUND_ROBIN, LBF)}
         case = f"words={words_max}"
-        found += _against(case, _measure(case, stage, arms, _sweep(times), pace), ROUND_ROBIN, barred=False)
+        found += _against(case, _measure(case, hosts, arms, _sweep(times), pace), ROUND_ROBIN, barred=False)
     return found
 
 
-_SWEEPS: dict[str, Callable[[Stage, Times, Pace], list[Row]]] = {"tau": _taus, "words": _words}
+_SWEEPS: dict[str, Callable[[ArmHosts, TailTimes, Pace], list[Row]]] = {"tau": _taus, "words": _words}
 
 
 BENCH = Bench("hone", Timed(QUICK, FULL, planned_s, rows, NOTES), CASES)

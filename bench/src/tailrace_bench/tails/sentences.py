@@ -98,7 +98,7 @@ class _SentenceReader(Reader):
         return self._inner.wait_s()
 
 
-class Split(Operator):
+class SentenceSplit(Operator):
     """Words out of sentences."""
 
     def open(self, ctx: TaskContext) -> None:
@@ -133,7 +133,7 @@ class _Times:
         self._file.close()
 
 
-class Count(Operator):
+class TaskCount(Operator):
     """Counts the words that any task may get, each task its own."""
 
     tick_every_s = 0.2
@@ -193,7 +193,7 @@ class CountByKey(KeyedOperator):
         self._times.close()
 
 
-class Load(NamedTuple):
+class SentenceLoad(NamedTuple):
     """Sentences per second in all, how many words they may have, and how they are dealt to the split tasks."""
 
     per_s: float
@@ -206,14 +206,14 @@ class Load(NamedTuple):
         return self.per_s * (1 + self.words_max) / 2
 
 
-def word_count(load: Load, grouping: str, folder: str, seed: int) -> Topology:
+def word_count(load: SentenceLoad, grouping: str, folder: str, seed: int) -> Topology:
     """Source, split and count of ten tasks each; words go to the count by ``shuffle`` or ``fields``."""
     flow = Topology("hone")
     source = flow.source(Sentences(load.per_s, load.words_max, seed), name="sentences", tasks=TASKS)
     dealt = source.shuffle() if load.in_turn else source.group_by(_named)
-    split = dealt.process(Split, name="split", tasks=TASKS)
+    split = dealt.process(SentenceSplit, name="split", tasks=TASKS)
     if grouping == "shuffle":
-        counted = split.shuffle().process(Count(folder), name="count", tasks=TASKS)
+        counted = split.shuffle().process(TaskCount(folder), name="count", tasks=TASKS)
     else:
         counted = split.key_by(itemgetter(0)).process(CountByKey(folder), name="count", tasks=TASKS)
     counted.sink(sinks.discard(), name="end", tasks=TASKS)

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 from tailrace.config import Policy, Settings
 from tailrace_bench.bench import Bench, Timed
-from tailrace_bench.rows import P999_SAMPLES_MIN, make_row
+from tailrace_bench.reporting.rows import P999_SAMPLES_MIN, make_row
 
-from .arms import WORKERS, Case, Times, run_case, stage_of, tail_rows
+from .arms import WORKERS, TailCase, TailTimes, hosts_of, run_case, tail_rows
 from .erlang import percentiles_ms
 from .flows import Service, chain, pageload, processing
 
 if TYPE_CHECKING:
     from tailrace.testing.chaos import Knobs
     from tailrace.topology.graph import Topology
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
-    from .arms import Measured
+    from .arms import TailMeasurements
 
 CASES = ("micro", "micro_random", "micro_fixed", "pageload", "processing")
 PER_TASK, SHARED, ACROSS = "per_task", "shared", "across_workers"
@@ -41,8 +41,8 @@ _YAHOO_IN, _YAHOO_OUT = 33.0, 41.5
 _SHARES = {0.9: "p90_ms", 0.99: "p99_ms", 0.999: "p999_ms"}
 #: How much longer than in the first case windows are: p99.9 takes many roots; what has no bar can do with few.
 _LENGTH = {"micro_random": 0.5, "micro_fixed": 0.5, "pageload": 2.1, "processing": 2.1}
-QUICK = Times(repeats=1, warm_s=2.5, window_s=3.0, windows=5)
-FULL = Times(repeats=5, warm_s=8.0, window_s=20.0, windows=1)
+QUICK = TailTimes(repeats=1, warm_s=2.5, window_s=3.0, windows=5)
+FULL = TailTimes(repeats=5, warm_s=8.0, window_s=20.0, windows=1)
 NOTES = [
     "Service times are timed waits; rates are the paper's divided by 5 (micro) and 20, service times as much longer.",
     f"p99.9 is given from {P999_SAMPLES_MIN:,} roots per arm on.",
@@ -59,11 +59,11 @@ def _arms(name: str) -> dict[str, Policy]:
     return arms | ({ACROSS: arms[SHARED]} if name == "micro" else {})
 
 
-def _times(name: str, times: Times) -> Times:
+def _times(name: str, times: TailTimes) -> TailTimes:
     return replace(times, window_s=times.window_s * _LENGTH.get(name, 1.0))
 
 
-def planned_s(times: Times, only: str | None) -> float:
+def planned_s(times: TailTimes, only: str | None) -> float:
     """About how long it takes."""
     chosen = CASES if only is None else (only,)
     return 10.0 + sum(len(_arms(name)) * times.repeats * _times(name, times).arm_s for name in chosen)
@@ -87,14 +87,14 @@ def _leave_alone(knobs: Knobs, seed: int) -> None:
     del knobs, seed
 
 
-def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
+def rows(times: TailTimes, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
     """All cases, or one."""
     found: list[Row] = []
     settings = {PER_TASK: _SETTINGS, SHARED: _SETTINGS, ACROSS: Settings(progress_s=0.5, share_across="node")}
-    with stage_of(pace, spark=spark) as stage:
+    with hosts_of(pace, spark=spark) as hosts:
         for name in CASES if only is None else (only,):
-            case = Case(name, partial(_flow, name), _leave_alone)
-            measured = run_case(stage, case, _arms(name), settings, _times(name, times), pace)
+            case = TailCase(name, partial(_flow, name), _leave_alone)
+            measured = run_case(hosts, case, _arms(name), settings, _times(name, times), pace)
             found += tail_rows(name, measured[SHARED], measured[PER_TASK], PER_TASK, _BARS.get(name, {}), _PAPER)
             if ACROSS in measured:
                 found += tail_rows(f"{name},{ACROSS}", measured[ACROSS], measured[PER_TASK], PER_TASK, {})
@@ -103,7 +103,7 @@ def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = Tru
     return found
 
 
-def _theory(name: str, ours: Measured) -> list[Row]:
+def _theory(name: str, ours: TailMeasurements) -> list[Row]:
     """What Erlang-C says: of the ratio where tuples are dealt at random, and of the shared queue's own percentiles."""
     alone, together = (percentiles_ms(name, servers, *_rates(name)) for servers in (1, _PER_WORKER))
     found = []

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 
 from tailrace.config import Policy, Settings
 from tailrace_bench.bench import Bench, Timed
-from tailrace_bench.rows import limit_row
+from tailrace_bench.reporting.rows import limit_row
 
-from .arms import WORKERS, Case, Times, run_case, stage_of, tail_rows
+from .arms import WORKERS, TailCase, TailTimes, hosts_of, run_case, tail_rows
 from .counts import count_rows, counts_s
 from .flows import Service, chain, pageload, processing
 
 if TYPE_CHECKING:
     from tailrace.testing.chaos import Knobs
     from tailrace.topology.graph import Topology
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
-    from .arms import Measured, Stage
+    from .arms import ArmHosts, TailMeasurements
 
 _SHARES = {"blind_20": "blind:0.2", "blind_50": "blind:0.5", "blind_100": "blind:1.0"}
 CASES = ("exclamation", "pageload", "processing", "step", *_SHARES, "counts")
@@ -61,8 +61,8 @@ _PLAIN_WARM_S = 3.0
 #: Windows that are enough where no bar is on a ratio.
 _UNPAIRED = 2
 #: Every second or two one of the workers stalls: a window of a few seconds holds a few stalls.
-QUICK = Times(repeats=1, warm_s=0.0, window_s=3.0, windows=5)
-FULL = Times(repeats=5, warm_s=5.0, window_s=15.0, windows=1)
+QUICK = TailTimes(repeats=1, warm_s=0.0, window_s=3.0, windows=5)
+FULL = TailTimes(repeats=5, warm_s=5.0, window_s=15.0, windows=1)
 NOTES = [
     (
         "Service times are timed waits of 1 ms on average; each worker stalls for 20 to 100 ms every 5 s on average, "
@@ -75,14 +75,14 @@ NOTES = [
 _SETTINGS = Settings(progress_s=0.25, replay_burst=8)
 
 
-def _times(times: Times, name: str) -> Times:
+def _times(times: TailTimes, name: str) -> TailTimes:
     """Few windows are enough where there is nothing to pair."""
     unpaired = name in _SHARES or name == "step"
     windows = min(times.windows, _UNPAIRED) if unpaired else times.windows
     return replace(times, warm_s=times.warm_s + _PLAIN_WARM_S, windows=windows)
 
 
-def _warm_s(times: Times, name: str) -> dict[str, float]:
+def _warm_s(times: TailTimes, name: str) -> dict[str, float]:
     """Warm up until timeouts are learned, where there are any."""
     return {ADAPTIVE: times.warm_s + _SAMPLES / _rate(name) + _LEARN_S}
 
@@ -91,7 +91,7 @@ def _rate(name: str) -> float:
     return _PER_SOURCE.get(name, _USUAL_PER_SOURCE)
 
 
-def _case_s(times: Times, name: str) -> float:
+def _case_s(times: TailTimes, name: str) -> float:
     if name == "counts":
         return counts_s()
     own = _times(times, name)
@@ -99,7 +99,7 @@ def _case_s(times: Times, name: str) -> float:
     return own.repeats * (own.arm_s + (0.0 if name in _SHARES else learning.arm_s))
 
 
-def planned_s(times: Times, only: str | None) -> float:
+def planned_s(times: TailTimes, only: str | None) -> float:
     """About how long it takes."""
     return 10.0 + sum(_case_s(times, name) for name in _cases(only))
 
@@ -130,24 +130,24 @@ def _step_up(knobs: Knobs) -> None:
         knobs.slow(worker, _STEP)
 
 
-def scenario(name: str) -> Case:
+def scenario(name: str) -> TailCase:
     """One of the cases; ``bench auto`` runs them too."""
-    return Case(name, partial(_flow, name), partial(_stall, name), _step_up if name == "step" else None)
+    return TailCase(name, partial(_flow, name), partial(_stall, name), _step_up if name == "step" else None)
 
 
-def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
+def rows(times: TailTimes, pace: Pace, only: str | None = None, *, spark: bool = True) -> list[Row]:
     """All cases, or one."""
     found: list[Row] = []
-    off: Measured | None = None
-    with stage_of(pace, spark=spark) as stage:
+    off: TailMeasurements | None = None
+    with hosts_of(pace, spark=spark) as hosts:
         for name in _cases(only):
             if name == "counts":
-                found += count_rows(stage, pace)
+                found += count_rows(hosts, pace)
             elif name in _SHARES and off is not None:
-                found += _blind(stage, name, off, times, pace)
+                found += _blind(hosts, name, off, times, pace)
             else:
                 measured = run_case(
-                    stage, scenario(name), _ARMS, _SETTINGS, _times(times, name), pace, _warm_s(times, name)
+                    hosts, scenario(name), _ARMS, _SETTINGS, _times(times, name), pace, _warm_s(times, name)
                 )
                 off = measured[OFF] if name == "exclamation" else off
                 bars = {} if name == "step" else _BARS
@@ -156,9 +156,9 @@ def rows(times: Times, pace: Pace, only: str | None = None, *, spark: bool = Tru
     return found
 
 
-def _blind(stage: Stage, name: str, off: Measured, times: Times, pace: Pace) -> list[Row]:
+def _blind(hosts: ArmHosts, name: str, off: TailMeasurements, times: TailTimes, pace: Pace) -> list[Row]:
     measured = run_case(
-        stage, scenario(name), {name: Policy(replay=_SHARES[name])}, _SETTINGS, _times(times, name), pace
+        hosts, scenario(name), {name: Policy(replay=_SHARES[name])}, _SETTINGS, _times(times, name), pace
     )[name]
     rows = tail_rows(name, measured, off, OFF, {}, _PAPER[name])
     extra = limit_row(name, "extra_load", "replays per root", measured.extra, float(_SHARES[name].partition(":")[2]))

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailrace.coordinator.latency import latency_so_far, since
 from tailrace.coordinator.query import Query
+from tailrace.coordinator.reporting.latency import latency_so_far, since
 from tailrace.testing.processes import ProcessHost
 from tailrace.worker.machine_load import MachineLoad
 from tailrace_bench.arms.base import wait_for
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tailrace.metrics.histogram import Histogram
-    from tailrace_bench.pace import Pace
+    from tailrace_bench.measurement.pace import Pace
 
-    from .cases import ArmSpec, Case, Times
+    from .cases import ArmSpec, TopologyCase, TopologyTimes
 
 _MS_PER_NS = 1e-6
 _REPORTS_S_MAX = 20.0
@@ -40,7 +40,7 @@ _RAISES, _PER_S_MAX = 5, 20_000.0
 
 
 @dataclass
-class Measured:
+class TopologyMeasurements:
     """What one arm gave at a rate: per round the mean times, and in the end its progress."""
 
     per_s: float
@@ -52,7 +52,7 @@ class Measured:
 class PlacedArm:
     """One query of a case."""
 
-    def __init__(self, case: Case, spec: ArmSpec, values: list[str], path: Path) -> None:
+    def __init__(self, case: TopologyCase, spec: ArmSpec, values: list[str], path: Path) -> None:
         self._case = case
         self._panel = Panel(f"{path}.panel", create=True)
         self._clockings = Clockings(f"{path}.times", create=True)
@@ -61,7 +61,7 @@ class PlacedArm:
         self._sources = next(each.tasks for each in flow.operators.values() if each.kind == "source") or 1
         host = ProcessHost(case.workers, hosts=case.hosts, link_delay_ms=LINK_DELAY_MS)
         self._query = Query(flow, host, spec.policy, spec.settings).start()
-        self.measured = Measured(per_s=case.per_s)
+        self.measured = TopologyMeasurements(per_s=case.per_s)
 
     def offer(self, seconds: float, *, counts: bool = True) -> float:
         """Offer its rate for a time, wait for the last tuple and note the mean times; gives how busy that was."""
@@ -107,13 +107,13 @@ class PlacedArm:
             self._query.stop(now=True)
 
 
-def planned_s(case: Case, times: Times) -> float:
+def planned_s(case: TopologyCase, times: TopologyTimes) -> float:
     """About how long a case takes."""
     per_arm_s = OPEN_S + CLOSE_S + times.warm_s + times.rounds * (times.offer_s + 0.6)
     return len(case.arms) * per_arm_s + case.until_busy * _RAISES * (times.warm_s + 0.6)
 
 
-def run_case(case: Case, times: Times, pace: Pace) -> dict[str, Measured]:
+def run_case(case: TopologyCase, times: TopologyTimes, pace: Pace) -> dict[str, TopologyMeasurements]:
     """Measure all arms of a case; every other round they go in the opposite order."""
     values, per_s = case.values(), case.per_s
     arms: dict[str, PlacedArm] = {}

@@ -26,7 +26,7 @@ OFF_MAX = 0.10
 
 
 @dataclass(frozen=True)
-class Times:
+class TopologyTimes:
     """How long arms are warmed and measured; they take turns, round by round."""
 
     rounds: int
@@ -34,8 +34,8 @@ class Times:
     offer_s: float
 
 
-QUICK = Times(rounds=5, warm_s=0.8, offer_s=1.2)
-FULL = Times(rounds=9, warm_s=3.0, offer_s=5.0)
+QUICK = TopologyTimes(rounds=5, warm_s=0.8, offer_s=1.2)
+FULL = TopologyTimes(rounds=9, warm_s=3.0, offer_s=5.0)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ArmSpec:
 
 
 @dataclass(frozen=True)
-class Case:
+class TopologyCase:
     """One topology on one layout; ``bars`` are on the ratio of an arm to a baseline."""
 
     name: str
@@ -102,9 +102,9 @@ _STROMAX_PAPER = {"LP": 0.63, "TSSA": 0.61, "TT": 0.127}
 
 def _stromax_case(
     name: str, per_s: float, draw: Callable[[str, list[str], str], Topology], values: Callable[[], list[str]]
-) -> Case:
+) -> TopologyCase:
     papers = {(STROMAX, PLAIN): _STROMAX_PAPER[name]}
-    return Case(name, 4, 4, per_s, draw, values, _STROMAX_ARMS, (PLAIN, LOCAL), papers=papers, until_busy=True)
+    return TopologyCase(name, 4, 4, per_s, draw, values, _STROMAX_ARMS, (PLAIN, LOCAL), papers=papers, until_busy=True)
 
 
 def _lp(panel: str, values: list[str], _: str) -> Topology:
@@ -132,20 +132,20 @@ def _throughput(panel: str, values: list[str], clockings: str) -> Topology:
 _LAYOUTS = {(4, 4): 0.6615, (2, 2): 0.6110, (2, 4): 0.5236, (1, 2): 0.2865, (1, 4): 0.1677}
 
 
-def _throughput_case(nodes: int, workers: int, paper: float) -> Case:
-    return Case(
+def _throughput_case(nodes: int, workers: int, paper: float) -> TopologyCase:
+    return TopologyCase(
         f"ThroughputTest@{nodes}N{workers}W", nodes, workers, 1000.0, _throughput, partial(texts.strings, 100),
         _THROUGHPUT_ARMS, (TCP,), papers={(TURBOSTREAM, TCP): paper}, at_sink=True,
     )  # fmt: skip
 
 
-CASES: dict[str, Case] = {
+CASES: dict[str, TopologyCase] = {
     case.name: case
     for case in (
         _stromax_case("LP", 200.0, _lp, texts.log_lines),
         _stromax_case("TSSA", 120.0, _tssa, texts.posts),
         _stromax_case("TT", 200.0, _tt, partial(texts.strings, 10_000)),
-        Case(
+        TopologyCase(
             "SOL", 2, 8, 5000.0, _sol, texts.digits, _SOL_ARMS, (TCP, RING),
             bars={(TURBOSTREAM, TCP): 0.40, (TURBOSTREAM, RING): 0.63},
             papers={(TURBOSTREAM, TCP): 0.4016, (RING, TCP): 0.6332}, at_sink=True,

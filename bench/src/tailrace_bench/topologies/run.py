@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from tailrace_bench.bench import Bench, Outcome
-from tailrace_bench.pace import Pace
-from tailrace_bench.rows import limit_row, make_row, paired_ratios
+from tailrace_bench.bench import Bench, BenchOutcome
+from tailrace_bench.measurement.pace import Pace
+from tailrace_bench.reporting.rows import limit_row, make_row, paired_ratios
 
 from . import together
 from .arms import planned_s, run_case
@@ -16,11 +16,11 @@ from .cases import BETTER_BARS, CASES, FULL, LINK_DELAY_MS, OFF_MAX, PLAIN, QUIC
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tailrace_bench.bench import Request
-    from tailrace_bench.rows import Row
+    from tailrace_bench.bench import BenchRequest
+    from tailrace_bench.reporting.rows import Row
 
-    from .arms import Measured
-    from .cases import Case
+    from .arms import TopologyMeasurements
+    from .cases import TopologyCase
 
 NOTES = [
     f"Nodes are groups of processes with host names of their own; TCP between them takes {LINK_DELAY_MS} ms more.",
@@ -44,7 +44,7 @@ NOTES = [
 ]
 
 
-def run(request: Request) -> Outcome:
+def run(request: BenchRequest) -> BenchOutcome:
     """Give rows and notes; the one case asked for is a topology, or ``together``."""
     only = request.only
     times = QUICK if request.quick else FULL
@@ -62,10 +62,10 @@ def run(request: Request) -> Outcome:
         if with_course:
             rows, more = together.rows(course, pace, request.plots)
             found, notes = found + rows, notes + more
-    return Outcome(found, notes)
+    return BenchOutcome(found, notes)
 
 
-def time_rows(case: Case, measured: Mapping[str, Measured]) -> list[Row]:
+def time_rows(case: TopologyCase, measured: Mapping[str, TopologyMeasurements]) -> list[Row]:
     """Every arm against every baseline but itself."""
     rows = []
     tpt = {name: arm.sink_ms if case.at_sink else arm.complete_ms for name, arm in measured.items()}
@@ -99,7 +99,7 @@ def _better(tpt: Mapping[str, Sequence[float]]) -> str:
     return min((STROMAX, TURBOSTREAM), key=lambda name: statistics.median(paired_ratios(tpt[name], tpt[PLAIN])))
 
 
-def byte_rows(case: Case, measured: Mapping[str, Measured]) -> list[Row]:
+def byte_rows(case: TopologyCase, measured: Mapping[str, TopologyMeasurements]) -> list[Row]:
     """Bytes between nodes per tuple read, and how far off the prediction they are."""
     if case.nodes == 1:
         return []

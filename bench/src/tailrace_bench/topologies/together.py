@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.config import Policy, Settings
 from tailrace.connect import sinks
-from tailrace.coordinator.latency import latency_so_far, since
 from tailrace.coordinator.query import Query
+from tailrace.coordinator.reporting.latency import latency_so_far, since
 from tailrace.testing.processes import ProcessHost
 from tailrace.topology.contracts import Reader
 from tailrace.topology.graph import Topology
-from tailrace_bench.plots import made_by, pyplot_of_files
-from tailrace_bench.rows import make_row
+from tailrace_bench.reporting.plots import made_by, pyplot_of_files
+from tailrace_bench.reporting.rows import make_row
 from tailrace_bench.tails.flows import Poisson
 
 from . import texts
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from tailrace.clock import Clock
     from tailrace.topology.contracts import Records
-    from tailrace_bench.pace import Pace
-    from tailrace_bench.rows import Row
+    from tailrace_bench.measurement.pace import Pace
+    from tailrace_bench.reporting.rows import Row
 
 NAME = "together"
 BEFORE = "before"
@@ -50,7 +50,7 @@ NOTE = (
 
 
 @dataclass(frozen=True)
-class Times:
+class TogetherTimes:
     """Seconds between the starts, until the rebalance, and after it."""
 
     apart_s: float
@@ -64,8 +64,8 @@ class Times:
         return 3 * (self.apart_s + 1.5) + self.before_s + self.settle_s + self.after_s + 3.0
 
 
-QUICK = Times(apart_s=1.0, before_s=5.0, settle_s=2.0, after_s=5.0)
-FULL = Times(apart_s=10.0, before_s=30.0, settle_s=5.0, after_s=30.0)
+QUICK = TogetherTimes(apart_s=1.0, before_s=5.0, settle_s=2.0, after_s=5.0)
+FULL = TogetherTimes(apart_s=10.0, before_s=30.0, settle_s=5.0, after_s=30.0)
 
 
 class Texts(Poisson):
@@ -129,7 +129,7 @@ class Course:
         return [ms for at_s, ms in self.points if begin_s < at_s <= end_s]
 
 
-class Run:
+class TogetherRun:
     """The three queries on the way."""
 
     def __init__(self) -> None:
@@ -178,10 +178,10 @@ class Run:
                 query.stop(now=True)
 
 
-def rows(times: Times, pace: Pace, plots: Path | None) -> tuple[list[Row], list[str]]:
+def rows(times: TogetherTimes, pace: Pace, plots: Path | None) -> tuple[list[Row], list[str]]:
     """Times after the rebalance against those before it, and how many tasks moved."""
     pace.step(f"{NAME}: three topologies as one graph", times.total_s)
-    run = Run()
+    run = TogetherRun()
     try:
         for flow in _flows():
             run.start(flow)
@@ -209,7 +209,7 @@ def rows(times: Times, pace: Pace, plots: Path | None) -> tuple[list[Row], list[
     return found, [NOTE, *([f"Plot: {file}" for file in _draw(run, plots)] if plots is not None else [])]
 
 
-def _draw(run: Run, folder: Path) -> list[Path]:
+def _draw(run: TogetherRun, folder: Path) -> list[Path]:
     pyplot = pyplot_of_files()
     folder.mkdir(parents=True, exist_ok=True)
     figure, axes = pyplot.subplots(figsize=_SIZE_IN, layout="constrained")

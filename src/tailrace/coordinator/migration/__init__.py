@@ -1,1 +1,1 @@
-"""When tasks and key groups move, which ones, and the steps of a move as the coordinator takes them."""
+"""What decides that tasks or key groups should move, and where to: by measurements, costs and other queries."""

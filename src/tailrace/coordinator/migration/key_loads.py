@@ -5,11 +5,10 @@ Filled by the coordinator's brain with every report, read by ``hot_keys`` throug
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from tailrace.reports import WorkerReport
     from tailrace.topology.plan import Plan
 
 #: What the counts of one look are still worth at the next.
@@ -25,11 +24,11 @@ class KeyLoads:
         self._stage_of = {edge.id: edge.dst_stage for edge in plan.edges}
         self._counts: dict[int, dict[int, float]] = {}
 
-    def take(self, snapshot: Mapping[str, Any]) -> None:
-        """Take a worker's report in."""
-        for edge, group, count in snapshot.get("groups", ()):
-            counts = self._counts.setdefault(self._stage_of[edge], {})
-            counts[group] = counts.get(group, 0.0) + count
+    def add(self, report: WorkerReport) -> None:
+        """Add what a worker's report counts."""
+        for row in report.groups:
+            counts = self._counts.setdefault(self._stage_of[row.edge], {})
+            counts[row.group] = counts.get(row.group, 0.0) + row.tuples
 
     def shares(self, stage: int) -> dict[int, float]:
         """What part of the stage's input each group gets; empty where nothing was counted."""

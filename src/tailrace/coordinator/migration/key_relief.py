@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tailrace.coordinator.migration.hot_keys import StageLoad, relieve
-from tailrace.coordinator.migration.key_moves import check_movable
 from tailrace.coordinator.migration.move_cost import cost, waiting, worth
-from tailrace.worker.errors import MoveError
+from tailrace.coordinator.operations.key_move import check_movable
+from tailrace.program.errors import MoveError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from tailrace.coordinator.brain import CoordinatorBrain
     from tailrace.coordinator.migration.replanning import Key
+    from tailrace.program.program import Program
     from tailrace.topology.plan import Stage
-    from tailrace.worker.build import Program
 
 Rows = dict["Key", dict[str, Any]]
 
@@ -68,7 +68,7 @@ def _offer(stage: Stage, brain: CoordinatorBrain, rows: Rows, pause_s: float) ->
     work = sum(rows[key]["utilisation"] for key in keys)
     load = StageLoad(
         {group: share * work for group, share in shares.items()},
-        brain.moves.keys.tasks_of(stage.id),
+        brain.operations.key_tasks(stage.id),
         [_server(rows[key], key) for key in keys],
         besides,
     )

@@ -17,8 +17,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tailrace.coordinator.graphs import assignment_of, slots_by_host, task_graph, task_id
-from tailrace.coordinator.placing import placed_by
+from tailrace.coordinator.steering.graphs import assignment_of, slots_by_host, task_graph, task_id
+from tailrace.coordinator.steering.placement_policy import placed_by
 from tailrace.placement.model import Assignment, Node, TaskGraph
 from tailrace.placement.snapshot import Snapshot
 from tailrace.receiving.shared import shares
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tailrace.coordinator.brain import CoordinatorBrain
-    from tailrace.coordinator.plans import Wanted
-    from tailrace.worker.build import Program
+    from tailrace.coordinator.operations.task_move import Wanted
+    from tailrace.program.program import Program
 
 _US_PER_S = 1e6
 _V = TypeVar("_V")

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from tailrace.coordinator.brain import CoordinatorBrain
     from tailrace.coordinator.migration.replanning import Key
-    from tailrace.coordinator.plans import Plan, Wanted
-    from tailrace.worker.build import Program
+    from tailrace.coordinator.operations.operation import Operation
+    from tailrace.coordinator.operations.task_move import Wanted
+    from tailrace.program.program import Program
 
 _NS_PER_S = 1_000_000_000
 _S_PER_MS = 1e-3
@@ -78,7 +79,7 @@ class Rebalancing:
         self._speeds: dict[int, tuple[float, int]] = {}
         self._agreed = 0
         self._quiet_until_ns = 0
-        self._plans: list[Plan] = []
+        self._asked: list[Operation] = []
         self._pause_s = PAUSE_FIRST_S
 
     def row(self) -> dict[str, Any] | None:
@@ -94,7 +95,7 @@ class Rebalancing:
         self._learn_pause()
         rows = measured_rows(self._program, brain)
         speeds = self._learn_speeds(rows, sorted(brain.members), now_ns)
-        if not brain.moves.idle or now_ns < self._quiet_until_ns:
+        if not brain.operations.idle or now_ns < self._quiet_until_ns:
             self._decision, self._why = "stay", "tasks have moved a moment ago"
             return
         wanted, saved, spent, by = self._best(brain, rows, speeds)
@@ -102,7 +103,7 @@ class Rebalancing:
         brain.key_loads.age()
         if offer is not None and _pays(offer.worth, offer.cost) and offer.worth - offer.cost > saved - spent:
             self._why = f"{_told(offer.worth, offer.cost)}, by hot_keys: {offer.why}"
-            ask = partial(brain.moves.request_keys, offer.stage, offer.groups)
+            ask = partial(brain.operations.move_keys, offer.stage, offer.groups)
             self._agree(f"move {len(offer.groups)} key group(s)", ask, now_ns)
             return
         if not wanted or not _pays(saved, spent):
@@ -115,9 +116,9 @@ class Rebalancing:
             return
         slow = [f"worker {slot} at {speed:.2f} of the usual speed" for slot, speed in speeds.items() if speed < _SLOW]
         self._why = f"{_told(saved, spent)}, by {by}" + "".join(f"; {each}" for each in slow)
-        self._agree(f"move {len(wanted)} task(s)", partial(brain.moves.request, wanted), now_ns)
+        self._agree(f"move {len(wanted)} task(s)", partial(brain.operations.move_tasks, wanted), now_ns)
 
-    def _agree(self, decision: str, ask: Callable[[str], list[Plan]], now_ns: int) -> None:
+    def _agree(self, decision: str, ask: Callable[[str], list[Operation]], now_ns: int) -> None:
         """Do it when two looks running have found that something pays."""
         self._agreed += 1
         self._decision = decision + ("" if self._agreed >= _LOOKS else " if the next look agrees")
@@ -126,15 +127,15 @@ class Rebalancing:
         self._agreed = 0
         self._quiet_until_ns = now_ns + int(self._program.settings.rebalance_cooldown_s * _NS_PER_S)
         try:
-            self._plans = ask(f"rebalancing: {self._why}")
+            self._asked = ask(f"rebalancing: {self._why}")
         except TailraceError as error:
             self._decision, self._why = "stay", error.message
 
     def _learn_pause(self) -> None:
-        for plan in self._plans:
-            if plan.state == "done":
-                self._pause_s += 0.5 * (plan.pause_ms * _S_PER_MS - self._pause_s)
-        self._plans = [plan for plan in self._plans if not plan.over]
+        for operation in self._asked:
+            if operation.state == "done":
+                self._pause_s += 0.5 * (operation.pause_ms * _S_PER_MS - self._pause_s)
+        self._asked = [operation for operation in self._asked if not operation.over]
 
     def _learn_speeds(self, rows: dict[Key, dict[str, Any]], slots: list[int], now_ns: int) -> dict[int, float]:
         working = {row["worker"] for row in rows.values() if row["inPerSecond"]}

@@ -10,16 +10,16 @@ import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tailrace.coordinator.graphs import nodes_of, placement_of, slots_by_host, task_graph
-from tailrace.coordinator.placing import placed_by
+from tailrace.coordinator.steering.graphs import nodes_of, placement_of, slots_by_host, task_graph
+from tailrace.coordinator.steering.placement_policy import placed_by
 from tailrace.placement.spread import spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.coordinator.brain import CoordinatorBrain
-    from tailrace.coordinator.plans import Wanted
-    from tailrace.worker.build import Program
+    from tailrace.coordinator.operations.task_move import Wanted
+    from tailrace.program.program import Program
 
 Key = tuple[int, int]
 

@@ -7,6 +7,6 @@ together, ``wording`` words it, ``plots`` draws it. None of them needs a running
 
 from __future__ import annotations
 
-from .report import Report, explain
+from .report import LogReport, explain
 
-__all__ = ["Report", "explain"]
+__all__ = ["LogReport", "explain"]

@@ -16,7 +16,7 @@ from .locality import SLOW_FACTOR, slow_executors
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from .tasks import Stage, Task
+    from .tasks import StageAttempt, TaskAttempt
 
 TASK_FACTOR = 2.0
 """A task stands out if it took, and read, this many times the stage's median."""
@@ -30,7 +30,7 @@ class Measure:
     """One way to count what a task read. Less than ``negligible`` explains no time, so nothing counts as less."""
 
     unit: str
-    of: Callable[[Task], int]
+    of: Callable[[TaskAttempt], int]
     negligible: int
 
     def factor(self, size: float, typical: float) -> float:
@@ -76,12 +76,12 @@ class LargeTask:
     unit: str
 
 
-def causes_of(stages: Iterable[Stage]) -> list[Cause]:
+def causes_of(stages: Iterable[StageAttempt]) -> list[Cause]:
     """Find out for every executor that was late in a stage how late it was, and how much more it had to read."""
     return [cause for stage in stages for cause in _causes(stage)]
 
 
-def _causes(stage: Stage) -> list[Cause]:
+def _causes(stage: StageAttempt) -> list[Cause]:
     late = sorted(executor for executor, is_slow in slow_executors(stage).items() if is_slow)
     if not late:
         return []
@@ -100,13 +100,13 @@ def _causes(stage: Stage) -> list[Cause]:
     ]
 
 
-def large_tasks(stages: Iterable[Stage]) -> list[LargeTask]:
+def large_tasks(stages: Iterable[StageAttempt]) -> list[LargeTask]:
     """Find the tasks that stand out in time and in input, the longest first."""
     found = [task for stage in stages for task in _large(stage)]
     return sorted(found, key=lambda task: -task.time_factor)
 
 
-def _large(stage: Stage) -> list[LargeTask]:
+def _large(stage: StageAttempt) -> list[LargeTask]:
     typical_ms = max(1.0, median(task.duration_ms for task in stage.tasks))
     typical = [(measure, median(map(measure.of, stage.tasks))) for measure in MEASURES]
     found = []
@@ -123,7 +123,7 @@ def _large(stage: Stage) -> list[LargeTask]:
     return found
 
 
-def _means(tasks: Sequence[Task], measure: Callable[[Task], int]) -> dict[str, float]:
+def _means(tasks: Sequence[TaskAttempt], measure: Callable[[TaskAttempt], int]) -> dict[str, float]:
     own: dict[str, list[int]] = defaultdict(list)
     for task in tasks:
         own[task.executor].append(measure(task))

@@ -15,7 +15,7 @@ import msgspec
 from pyspark.java_gateway import launch_gateway
 
 from ..errors import EventLogError
-from .tasks import Stage, Task, stages_of
+from .tasks import StageAttempt, TaskAttempt, stages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ ROLLED = re.compile(r"events_(\d+)_")
 WANTED = ('"SparkListenerTaskEnd"', '"SparkListenerStageSubmitted"', '"SparkListenerStageCompleted"')
 
 
-def read_event_log(path: Path) -> list[Stage]:
+def read_event_log(path: Path) -> list[StageAttempt]:
     """Return the stages of an event log in order, each with its successful tasks."""
     with tempfile.TemporaryDirectory(prefix="tailrace-explain-") as folder:
         files = _plain(_files(path), Path(folder))
@@ -93,8 +93,8 @@ def _events(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
                         continue
 
 
-def _stages(events: Iterable[dict[str, Any]]) -> list[Stage]:
-    tasks: list[Task] = []
+def _stages(events: Iterable[dict[str, Any]]) -> list[StageAttempt]:
+    tasks: list[TaskAttempt] = []
     submitted_ms: dict[tuple[int, int], int] = {}
     streams: dict[tuple[int, int], tuple[str, int]] = {}
     for event in events:
@@ -112,13 +112,13 @@ def _stages(events: Iterable[dict[str, Any]]) -> list[Stage]:
     return stages_of(tasks, submitted_ms)
 
 
-def _task(event: dict[str, Any], streams: dict[tuple[int, int], tuple[str, int]]) -> Task:
+def _task(event: dict[str, Any], streams: dict[tuple[int, int], tuple[str, int]]) -> TaskAttempt:
     info, metrics = event["Task Info"], event.get("Task Metrics") or {}
     read = metrics.get("Input Metrics") or {}
     shuffled = metrics.get("Shuffle Read Metrics") or {}
     key = event["Stage ID"], event["Stage Attempt ID"]
     query, batch = streams.get(key, ("", -1))
-    return Task(
+    return TaskAttempt(
         stage=key[0],
         attempt=key[1],
         executor=str(info["Executor ID"]),

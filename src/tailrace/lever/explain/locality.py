@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .tasks import Stage
+    from .tasks import StageAttempt
 
 SLOW_FACTOR = 1.2
 TASKS_PER_EXECUTOR_MIN = 2
@@ -54,7 +54,7 @@ class Locality:
         return self.p_after_slow / self.p_after_not
 
 
-def slow_executors(stage: Stage) -> dict[str, bool]:
+def slow_executors(stage: StageAttempt) -> dict[str, bool]:
     """An executor is slow if the mean duration of its tasks is over 1.2 times the mean of these means."""
     durations_ms: dict[str, list[int]] = defaultdict(list)
     for task in stage.tasks:
@@ -64,7 +64,7 @@ def slow_executors(stage: Stage) -> dict[str, bool]:
     return {executor: value > bar_ms for executor, value in means_ms.items()}
 
 
-def usable(stages: Sequence[Stage]) -> list[Stage]:
+def usable(stages: Sequence[StageAttempt]) -> list[StageAttempt]:
     """Stages with at least two executors and enough tasks to compare their means.
 
     Planned stages have one task per core, so stages of a streaming query need only one task per executor.
@@ -77,7 +77,7 @@ def usable(stages: Sequence[Stage]) -> list[Stage]:
     ]
 
 
-def straggler_locality(stages: Sequence[Stage]) -> Locality:
+def straggler_locality(stages: Sequence[StageAttempt]) -> Locality:
     """Follow every executor from each usable stage to the next."""
     used = usable(stages)
     verdicts = [slow_executors(stage) for stage in used]

@@ -14,12 +14,12 @@ from .causes import DATA, MEASURES, SLOW, UNKNOWN
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .report import Group, Report
+    from .report import LogReport, StageGroup
 
 _KINDS = {SLOW: ("slow", "tab:red"), UNKNOWN: ("slow, input unknown", "tab:orange"), DATA: ("more data", "tab:blue")}
 
 
-def draw(report: Report, target: Path) -> Path:
+def draw(report: LogReport, target: Path) -> Path:
     """Write one figure with three panels per group."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415  an optional dependency
@@ -41,7 +41,7 @@ def draw(report: Report, target: Path) -> Path:
     return target
 
 
-def _draw_stages(panel: Any, name: str, group: Group, plan: str) -> None:
+def _draw_stages(panel: Any, name: str, group: StageGroup, plan: str) -> None:
     # Markers, because a line through one point shows nothing.
     number = {stage.stage: at for at, stage in enumerate(group.stages)}
     panel.plot([max(1, stage.took_ms) / 1000 for stage in group.stages], marker="o", label="recorded")
@@ -55,7 +55,7 @@ def _draw_stages(panel: Any, name: str, group: Group, plan: str) -> None:
     panel.legend()
 
 
-def _draw_tasks(panel: Any, group: Group) -> None:
+def _draw_tasks(panel: Any, group: StageGroup) -> None:
     """Time over input: tasks that lie on a line had more data, tasks above it ran on a slow executor."""
     tasks = [task for stage in group.stages for task in stage.tasks]
     measure = max(MEASURES, key=lambda each: sum(each.of(task) > 0 for task in tasks))
@@ -74,7 +74,7 @@ def _draw_tasks(panel: Any, group: Group) -> None:
         panel.set_xticks(range(len(executors)), executors)
 
 
-def _draw_late(panel: Any, group: Group) -> None:
+def _draw_late(panel: Any, group: StageGroup) -> None:
     counts = Counter((cause.executor, cause.kind) for cause in group.causes)
     names = sorted({executor for executor, _ in counts}, key=lambda e: -sum(counts[e, kind] for kind in _KINDS))
     left = [0] * len(names)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..observe import BatchRun, NodeRun
-from ..plans import Memory, Node, Plan
+from ..plans import BatchPlan, ExecutorNode, Memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .tasks import Stage
+    from .tasks import StageAttempt
 
 RATE_SPREAD_MAX = 20.0
 """Executors of one stage whose rates lie further apart do not differ in speed: time does not follow the input there."""
@@ -48,7 +48,7 @@ class Estimate:
     reason: str = ""
 
 
-def replay(stages: Sequence[Stage], plan: Plan) -> list[Replayed]:
+def replay(stages: Sequence[StageAttempt], plan: BatchPlan) -> list[Replayed]:
     """Take stages of one recurring job in order; the plan sees each only after it has split it."""
     memory = Memory()
     found = []
@@ -57,7 +57,7 @@ def replay(stages: Sequence[Stage], plan: Plan) -> list[Replayed]:
         rates = {node.executor: node.load / node.finish_ms for node in run.nodes}
         total = sum(run.loads.values())
         memory = memory.without_all_but(rates)
-        loads = plan.assign(memory, [Node(executor) for executor in rates], total).loads
+        loads = plan.assign(memory, [ExecutorNode(executor) for executor in rates], total).loads
         planned = tuple(NodeRun(e, load, max(1.0, load / rates[e])) for e, load in loads.items() if load > 0)
         planned_run = BatchRun(number, planned)
         spread = max(rates.values()) / min(rates.values())
@@ -91,7 +91,7 @@ def _why_none(replayed: Sequence[Replayed], planned_ms: float, recorded_ms: floa
     return ""
 
 
-def recurring(stages: Sequence[Stage]) -> dict[str, list[Stage]]:
+def recurring(stages: Sequence[StageAttempt]) -> dict[str, list[StageAttempt]]:
     """Group stages that repeat: per streaming query the reading stages of its batches, else the whole application.
 
     The first stage of a micro-batch is the one that reads the source, and the only one that is ever planned.
@@ -99,7 +99,7 @@ def recurring(stages: Sequence[Stage]) -> dict[str, list[Stage]]:
     streaming = [stage for stage in stages if stage.query]
     if not streaming:
         return {"application": list(stages)}
-    groups: dict[str, list[Stage]] = {}
+    groups: dict[str, list[StageAttempt]] = {}
     seen: set[tuple[str, int]] = set()
     for stage in streaming:
         if (stage.query, stage.batch) not in seen:

@@ -1,6 +1,6 @@
 """Puts the parts of ``explain`` together; ``wording`` words them.
 
-Called by the command line; ``Report.as_dict`` is for those who want figures, ``Report.text`` for those who read.
+Called by the command line; ``LogReport.as_dict`` is for those who want figures, ``LogReport.text`` for those who read.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..plans import DEFAULT_PLAN, Plan, plan_of
+from ..plans import DEFAULT_PLAN, BatchPlan, plan_of
 from . import wording
 from .causes import causes_of, large_tasks
 from .eventlog import read_event_log
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from .causes import Cause, LargeTask
     from .locality import Locality
     from .replay import Estimate, Replayed
-    from .tasks import Stage
+    from .tasks import StageAttempt
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class StageGroup:
     """What was found in stages that recur: those of an application, or of one streaming query."""
 
-    stages: list[Stage]
+    stages: list[StageAttempt]
     locality: Locality
     causes: list[Cause]
     large_tasks: list[LargeTask]
@@ -77,14 +77,14 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LogReport:
     """What was found in one event log."""
 
     source: str
     stages: int
     tasks: int
     plan: str
-    groups: dict[str, Group]
+    groups: dict[str, StageGroup]
 
     @property
     def locality(self) -> dict[str, Locality]:
@@ -113,11 +113,11 @@ class Report:
         return "\n".join(lines)
 
 
-def explain(path: Path, plan: str | Plan = DEFAULT_PLAN) -> Report:
+def explain(path: Path, plan: str | BatchPlan = DEFAULT_PLAN) -> LogReport:
     """Analyse an event log (file or rolling folder, plain or compressed) or a table of tasks."""
     stages = read_table(path) if is_table(path) else read_event_log(path)
     chosen = plan_of(plan)
-    return Report(
+    return LogReport(
         source=path.name,
         stages=len(stages),
         tasks=sum(len(stage.tasks) for stage in stages),
@@ -126,9 +126,9 @@ def explain(path: Path, plan: str | Plan = DEFAULT_PLAN) -> Report:
     )
 
 
-def _group(stages: Sequence[Stage], plan: Plan) -> Group:
+def _group(stages: Sequence[StageAttempt], plan: BatchPlan) -> StageGroup:
     used = usable(stages)
     replayed = replay(used, plan)
-    return Group(
+    return StageGroup(
         list(stages), straggler_locality(stages), causes_of(used), large_tasks(stages), replayed, estimate(replayed)
     )

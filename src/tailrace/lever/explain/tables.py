@@ -11,7 +11,7 @@ import gzip
 from typing import IO, TYPE_CHECKING
 
 from ..errors import EventLogError
-from .tasks import Stage, Task, stages_of
+from .tasks import StageAttempt, TaskAttempt, stages_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ def is_table(path: Path) -> bool:
     return path.name.endswith((".csv", ".csv.gz"))
 
 
-def read_table(path: Path) -> list[Stage]:
+def read_table(path: Path) -> list[StageAttempt]:
     """Return the stages of a task table in order, each with its successful tasks."""
     with _open(path) as lines:
         reader = csv.DictReader(lines)
@@ -43,8 +43,8 @@ def _open(path: Path) -> IO[str]:
     return gzip.open(path, "rt", newline="") if path.name.endswith(".gz") else path.open(newline="")
 
 
-def _task(row: dict[str, str]) -> Task:
-    return Task(
+def _task(row: dict[str, str]) -> TaskAttempt:
+    return TaskAttempt(
         stage=int(row["stage_id"]),
         attempt=int(row["stage_attempt"]),
         executor=row["executor_id"],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskAttempt:
     """One successful attempt of a task."""
 
     stage: int
@@ -49,13 +49,13 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageAttempt:
     """One attempt of a stage with its tasks."""
 
     stage: int
     attempt: int
     submitted_ms: int
-    tasks: tuple[Task, ...]
+    tasks: tuple[TaskAttempt, ...]
 
     @property
     def executors(self) -> frozenset[str]:
@@ -89,19 +89,19 @@ class Stage:
         return BatchRun(number, tuple(nodes))
 
 
-def stages_of(tasks: Iterable[Task], submitted_ms: dict[tuple[int, int], int]) -> list[Stage]:
+def stages_of(tasks: Iterable[TaskAttempt], submitted_ms: dict[tuple[int, int], int]) -> list[StageAttempt]:
     """Group tasks by stage attempt, in order of the first launch."""
-    grouped: dict[tuple[int, int], list[Task]] = defaultdict(list)
+    grouped: dict[tuple[int, int], list[TaskAttempt]] = defaultdict(list)
     for task in tasks:
         grouped[task.stage, task.attempt].append(task)
     first_ms = {key: min(task.launch_ms for task in own) for key, own in grouped.items()}
     return [
-        Stage(*key, min(submitted_ms.get(key, first_ms[key]), first_ms[key]), tuple(grouped[key]))
+        StageAttempt(*key, min(submitted_ms.get(key, first_ms[key]), first_ms[key]), tuple(grouped[key]))
         for key in sorted(grouped, key=lambda key: (first_ms[key], key))
     ]
 
 
-def _weight(tasks: Sequence[Task]) -> Callable[[Task], int]:
+def _weight(tasks: Sequence[TaskAttempt]) -> Callable[[TaskAttempt], int]:
     if all(task.rows for task in tasks):
         return attrgetter("rows")
     if all(task.bytes_read for task in tasks):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.errors import ConfigError, nearest
 
-from .base import Assignment, Memory, Node, Plan
+from .base import BatchPlan, ExecutorNode, LoadAssignment, Memory
 from .damped import DampedPlan
 from .even import EvenPlan
 from .paper import LeverPlan
@@ -15,7 +15,7 @@ from .proportional import ProportionalPlan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PLANS: dict[str, Callable[[], Plan]] = {
+PLANS: dict[str, Callable[[], BatchPlan]] = {
     "damped": DampedPlan,
     "even": EvenPlan,
     "lever": LeverPlan,
@@ -24,7 +24,7 @@ PLANS: dict[str, Callable[[], Plan]] = {
 DEFAULT_PLAN = "damped"
 
 
-def plan_of(choice: str | Plan) -> Plan:
+def plan_of(choice: str | BatchPlan) -> BatchPlan:
     """Find a plan by name; a plan object is taken as it is."""
     if not isinstance(choice, str):
         return choice
@@ -36,13 +36,13 @@ def plan_of(choice: str | Plan) -> Plan:
 __all__ = [
     "DEFAULT_PLAN",
     "PLANS",
-    "Assignment",
+    "BatchPlan",
     "DampedPlan",
     "EvenPlan",
+    "ExecutorNode",
     "LeverPlan",
+    "LoadAssignment",
     "Memory",
-    "Node",
-    "Plan",
     "ProportionalPlan",
     "plan_of",
 ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ExecutorNode:
     """An executor that can be given load now."""
 
     executor: str
@@ -42,14 +42,14 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class LoadAssignment:
     """How much of the input each executor gets; the loads sum to the input."""
 
     loads: Mapping[str, float]
     classes: Mapping[str, NodeClass] = field(default_factory=dict)
 
 
-class Plan(Protocol):
+class BatchPlan(Protocol):
     """One way to learn from a batch and to split the next."""
 
     @property
@@ -59,7 +59,7 @@ class Plan(Protocol):
     def learn(self, memory: Memory, run: BatchRun) -> Memory:
         """Take in how a batch went."""
 
-    def assign(self, memory: Memory, nodes: Sequence[Node], total: float) -> Assignment:
+    def assign(self, memory: Memory, nodes: Sequence[ExecutorNode], total: float) -> LoadAssignment:
         """Split ``total`` units over ``nodes``."""
 
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 from ..capacity import capacity_of
 from ..observe import MIN_FINISH_MS
 from ..predict import classify
-from .base import Assignment, in_proportion
+from .base import LoadAssignment, in_proportion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..observe import BatchRun
-    from .base import Memory, Node
+    from .base import ExecutorNode, Memory
 
 REGIME = log(1.45)
 """A rate off by more than this is not noise."""
@@ -56,12 +56,12 @@ class DampedPlan:
             surprise[executor] = news
         return replace(memory, last=run, capacity=capacity, surprise=surprise)
 
-    def assign(self, memory: Memory, nodes: Sequence[Node], total: float) -> Assignment:
+    def assign(self, memory: Memory, nodes: Sequence[ExecutorNode], total: float) -> LoadAssignment:
         """Give each executor its part by capacity, and each at least a little."""
         capacity = capacity_of(nodes, memory.capacity)
         floor_per_core = SHARE_MIN * sum(capacity.values()) / sum(node.cores for node in nodes)
         weights = {node.executor: max(capacity[node.executor], floor_per_core * node.cores) for node in nodes}
-        return Assignment(in_proportion(weights, total), classify(memory.last.finish_ms) if memory.last else {})
+        return LoadAssignment(in_proportion(weights, total), classify(memory.last.finish_ms) if memory.last else {})
 
 
 def _gain(news: float, before: float) -> float:

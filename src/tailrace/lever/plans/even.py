@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .base import Assignment, in_proportion
+from .base import LoadAssignment, in_proportion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..observe import BatchRun
-    from .base import Memory, Node
+    from .base import ExecutorNode, Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class EvenPlan:
         rates = {node.executor: node.load / node.finish_ms for node in run.nodes}
         return replace(memory, last=run, capacity={**memory.capacity, **rates})
 
-    def assign(self, memory: Memory, nodes: Sequence[Node], total: float) -> Assignment:
+    def assign(self, memory: Memory, nodes: Sequence[ExecutorNode], total: float) -> LoadAssignment:
         """Split by cores."""
         del memory
-        return Assignment(in_proportion({node.executor: float(node.cores) for node in nodes}, total))
+        return LoadAssignment(in_proportion({node.executor: float(node.cores) for node in nodes}, total))

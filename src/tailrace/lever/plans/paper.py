@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from ..capacity import capacity_of, learn_capacity
 from ..predict import NodeClass, classify, degradation, transition
-from .base import Assignment, in_proportion
+from .base import LoadAssignment, in_proportion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..observe import BatchRun
-    from .base import Memory, Node
+    from .base import ExecutorNode, Memory
 
 HELPERS = 4
 """The paper finds no gain worth having beyond four."""
@@ -40,10 +40,10 @@ class LeverPlan:
         """Update every measured executor's capacity."""
         return replace(memory, last=run, capacity=learn_capacity(memory.capacity, run))
 
-    def assign(self, memory: Memory, nodes: Sequence[Node], total: float) -> Assignment:
+    def assign(self, memory: Memory, nodes: Sequence[ExecutorNode], total: float) -> LoadAssignment:
         """Start from the last batch's loads at the new input rate and relieve the predicted stragglers."""
         if memory.last is None:
-            return Assignment(in_proportion({node.executor: float(node.cores) for node in nodes}, total))
+            return LoadAssignment(in_proportion({node.executor: float(node.cores) for node in nodes}, total))
         loads = _carried_over(memory.last, nodes, total)
         classes = _predicted(memory.last, loads)
         capacity = capacity_of(nodes, memory.capacity)
@@ -57,10 +57,10 @@ class LeverPlan:
             )
             room = _room(stragglers, helpers, loads, capacity) if self.reassignment else dict.fromkeys(helpers, 1.0)
             _hand_over(loads, surplus, room, at_most_room=self.reassignment)
-        return Assignment(loads, classes)
+        return LoadAssignment(loads, classes)
 
 
-def _carried_over(last: BatchRun, nodes: Sequence[Node], total: float) -> dict[str, float]:
+def _carried_over(last: BatchRun, nodes: Sequence[ExecutorNode], total: float) -> dict[str, float]:
     per_core = [last.loads[node.executor] / node.cores for node in nodes if node.executor in last.loads]
     typical = median(per_core) if per_core else 1.0
     return in_proportion({node.executor: last.loads.get(node.executor, typical * node.cores) for node in nodes}, total)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from ..capacity import capacity_of, learn_capacity
 from ..predict import classify
-from .base import Assignment, in_proportion
+from .base import LoadAssignment, in_proportion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..observe import BatchRun
-    from .base import Memory, Node
+    from .base import ExecutorNode, Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ProportionalPlan:
         """Update every measured executor's capacity."""
         return replace(memory, last=run, capacity=learn_capacity(memory.capacity, run))
 
-    def assign(self, memory: Memory, nodes: Sequence[Node], total: float) -> Assignment:
+    def assign(self, memory: Memory, nodes: Sequence[ExecutorNode], total: float) -> LoadAssignment:
         """Give each executor its part by capacity."""
         loads = in_proportion(capacity_of(nodes, memory.capacity), total)
-        return Assignment(loads, classify(memory.last.finish_ms) if memory.last else {})
+        return LoadAssignment(loads, classify(memory.last.finish_ms) if memory.last else {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..batches import Stage, StageResult
+    from ..batches import BatchStage, BatchStageResult
 
 
 class Rival:
@@ -16,14 +16,14 @@ class Rival:
     #: What a second stage waits for besides.
     between_ms = 0.0
 
-    def before(self, stage: Stage) -> None:
+    def before(self, stage: BatchStage) -> None:
         """Change what waits where before the stage begins."""
 
-    def idle(self, stage: Stage) -> None:
+    def idle(self, stage: BatchStage) -> None:
         """Use cores that have nothing to do now."""
 
-    def tick(self, stage: Stage) -> None:
+    def tick(self, stage: BatchStage) -> None:
         """Look at the stage."""
 
-    def after(self, result: StageResult) -> None:
+    def after(self, result: BatchStageResult) -> None:
         """Learn from a stage that is over."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .base import Rival
 
 if TYPE_CHECKING:
-    from ..batches import Stage
+    from ..batches import BatchStage
 
 
 class Dolly(Rival):
@@ -18,7 +18,7 @@ class Dolly(Rival):
 
     between_ms = 200.0
 
-    def before(self, stage: Stage) -> None:
+    def before(self, stage: BatchStage) -> None:
         """Queue each task on a second node too, in turn with that node's own."""
         nodes = len(stage.waiting)
         own = [list(queue) for queue in stage.waiting]

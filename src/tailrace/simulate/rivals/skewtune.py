@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..batches import Task
+from ..batches import BatchTask
 from .base import Rival
 
 if TYPE_CHECKING:
-    from ..batches import Run, Stage
+    from ..batches import BatchStage, TaskRun
 
 
 class SkewTune(Rival):
@@ -25,12 +25,12 @@ class SkewTune(Rival):
     def __init__(self) -> None:
         self._until_ms = 0.0
 
-    def before(self, stage: Stage) -> None:
+    def before(self, stage: BatchStage) -> None:
         """Nothing is being cut yet."""
         del stage
         self._until_ms = 0.0
 
-    def idle(self, stage: Stage) -> None:
+    def idle(self, stage: BatchStage) -> None:
         """Cut up one task if cores are idle and none is being cut."""
         if stage.now_ms < self._until_ms or not stage.running or any(stage.waiting):
             return
@@ -41,13 +41,13 @@ class SkewTune(Rival):
             return
         self._cut(stage, worst, nodes)
 
-    def _cut(self, stage: Stage, worst: Run, nodes: list[int]) -> None:
+    def _cut(self, stage: BatchStage, worst: TaskRun, nodes: list[int]) -> None:
         scan_ms = (worst.end_ms - stage.now_ms) * self.scan_part + self.plan_ms
         left = stage.stop(worst)
         self._until_ms = stage.now_ms + scan_ms
         speeds = stage.cluster.speeds
         total = sum(speeds[node] for node in nodes)
-        pieces = [Task(left * speeds[node] / total, worst.node, ready_ms=self._until_ms) for node in nodes]
+        pieces = [BatchTask(left * speeds[node] / total, worst.node, ready_ms=self._until_ms) for node in nodes]
         stage.replace(worst.task, pieces)
         for piece, node in zip(pieces, nodes, strict=True):
             stage.begin(piece, node)

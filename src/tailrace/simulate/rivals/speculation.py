@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .base import Rival
 
 if TYPE_CHECKING:
-    from ..batches import Stage
+    from ..batches import BatchStage
 
 
 class Speculation(Rival):
@@ -22,7 +22,7 @@ class Speculation(Rival):
     quantile = 0.5
     multiplier = 1.0
 
-    def tick(self, stage: Stage) -> None:
+    def tick(self, stage: BatchStage) -> None:
         """Start copies on the quickest idle nodes, oldest runs first."""
         if len(stage.took_ms) < self.quantile * len(stage.tasks):
             return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .base import Rival
 
 if TYPE_CHECKING:
-    from ..batches import Stage, StageResult
+    from ..batches import BatchStage, BatchStageResult
 
 
 class Wrangler(Rival):
@@ -26,7 +26,7 @@ class Wrangler(Rival):
     def __init__(self) -> None:
         self._confidence: list[float] = []
 
-    def before(self, stage: Stage) -> None:
+    def before(self, stage: BatchStage) -> None:
         """Leave each distrusted node one task per core; deal the others to the trusted ones."""
         distrusted = {node for node, value in enumerate(self._confidence) if value >= self.confidence_min}
         trusted = [node for node in range(len(stage.waiting)) if node not in distrusted]
@@ -40,7 +40,7 @@ class Wrangler(Rival):
         for number, task in enumerate(moved):
             stage.waiting[trusted[number % len(trusted)]].append(task)
 
-    def after(self, result: StageResult) -> None:
+    def after(self, result: BatchStageResult) -> None:
         """Note who was late."""
         usual_ms = median(result.finish_ms)
         late = [float(finish_ms > self.late * usual_ms) for finish_ms in result.finish_ms]

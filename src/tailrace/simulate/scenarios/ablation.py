@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..comparison import Case, Panel, Report, compare
-from ..distributions import Exponential, Fixed, Uniform, Whole, Zipf
-from ..model import Model, Node, Policies, Source, Stage, Stalls
+from ..comparison import PlotPanel, SimulationCase, SimulationReport, compare
+from ..distributions import Exponential, Fixed, Uniform, UniformWhole, Zipf
+from ..model import Model, NodeModel, Policies, SourceModel, StageModel, Stalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..comparison import Row
+    from ..comparison import ComparisonRow
 
 #: Each mechanism by its paper's name, and what it sets.
 MECHANISMS: dict[str, dict[str, str]] = {
@@ -39,20 +39,20 @@ def word_count(sentences_per_s: float = 1200.0) -> Model:
     words_per_s = sentences_per_s * (1 + _WORDS_MAX) / 2
     link = words_per_s / 5 * _WORD_BYTES / _LINK_USE
     nodes = tuple(
-        Node(speed=speed, delay_us=100.0, stalls=stalls, link_bytes_per_s=link) for speed in (0.5, 0.5, 1, 1, 1)
+        NodeModel(speed=speed, delay_us=100.0, stalls=stalls, link_bytes_per_s=link) for speed in (0.5, 0.5, 1, 1, 1)
     )
     places = tuple(task % len(nodes) for task in range(_TASKS))
     # An even share keeps the tasks of the slow nodes busy for three quarters of the time.
     split_us = _USE * 0.5 * _TASKS / sentences_per_s * 1e6
     count_us = 0.25 * 0.5 * _TASKS / words_per_s * 1e6
-    split = Stage(
-        "split", _TASKS, Exponential(split_us), fan_out=Whole(1, _WORDS_MAX), bytes=Fixed(_WORD_BYTES),
+    split = StageModel(
+        "split", _TASKS, Exponential(split_us), fan_out=UniformWhole(1, _WORDS_MAX), bytes=Fixed(_WORD_BYTES),
         keys=Zipf(20_000), nodes=places,
     )  # fmt: skip
-    count = Stage("count", _TASKS, Fixed(count_us), ("split",), "fields", nodes=places)
+    count = StageModel("count", _TASKS, Fixed(count_us), ("split",), "fields", nodes=places)
     # Sentences come from nodes of their own, so that their way in is not the link that is measured.
-    feeders = tuple(Node(delay_us=100.0) for _ in range(5))
-    source = Source(5, sentences_per_s / 5, nodes=tuple(range(5, 10)))
+    feeders = tuple(NodeModel(delay_us=100.0) for _ in range(5))
+    source = SourceModel(5, sentences_per_s / 5, nodes=tuple(range(5, 10)))
     return Model((*nodes, *feeders), source, (split, count))
 
 
@@ -74,11 +74,11 @@ def arms() -> dict[str, Policies]:
     }
 
 
-def ablation(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+def ablation(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
     """Each mechanism alone, all together, all but one, on one heterogeneous word count."""
     seconds, warm_s = (16.0, 6.0) if quick else (60.0, 15.0)
     columns = ("mean_ms", "p50_ms", "p99_ms", "p999_ms", "max_backlog", "extra_load")
-    case = Case("wordcount", word_count(), seconds, warm_s)
+    case = SimulationCase("wordcount", word_count(), seconds, warm_s)
     found = compare(
         "ablation", ablation.__doc__ or "", [case], arms(), columns,
         baselines=("none", "all"), seeds=seeds, progress=progress,
@@ -87,11 +87,11 @@ def ablation(*, quick: bool, seeds: int, progress: Callable[[str, float], None])
     return replace(found, panels=[_bars(by_arm, "p99_ms"), _bars(by_arm, "p50_ms")])
 
 
-def _bars(by_arm: Mapping[str, Row], metric: str) -> Panel:
+def _bars(by_arm: Mapping[str, ComparisonRow], metric: str) -> PlotPanel:
     alone = [(float(i), by_arm[f"only {name}"].ratios["none"][metric]) for i, name in enumerate(MECHANISMS)]
     missing = [(float(i), by_arm[f"all but {name}"].ratios["all"][metric]) for i, name in enumerate(MECHANISMS)]
     lines = {"alone, against none": alone, "all but this, against all": missing}
-    return Panel(
+    return PlotPanel(
         f"{metric.removesuffix('_ms')} of a word count",
         "mechanism",
         "ratio (1: no change)",

@@ -12,7 +12,7 @@ from . import ablation, checks, du_gupta, hone, lever, stromax, turbostream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..comparison import Report
+    from ..comparison import SimulationReport
 
 
 class Scenario(Protocol):
@@ -20,7 +20,7 @@ class Scenario(Protocol):
 
     __doc__: str | None
 
-    def __call__(self, *, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+    def __call__(self, *, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
         """Run everything."""
         ...
 

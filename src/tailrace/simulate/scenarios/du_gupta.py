@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..comparison import Case, Report, compare
+from ..comparison import SimulationCase, SimulationReport, compare
 from ..distributions import Exponential, Fixed, Uniform
-from ..model import Model, Node, Phase, Policies, Source, Stage, Stalls
+from ..model import Model, NodeModel, Phase, Policies, SourceModel, StageModel, Stalls
 from .topologies import US_PER_S, chain, even_nodes, pageload, processing
 
 if TYPE_CHECKING:
@@ -26,21 +26,21 @@ _THREE = ("bolt1", "bolt2", "bolt3")
 
 def micro(service_us: Distribution, grouping: str = "shuffle") -> Model:
     """20 executors, 4 to a worker, 350/s in and 450/s out of each."""
-    bolt = Stage("bolt", 20, service_us, grouping=grouping, nodes=tuple(task // 4 for task in range(20)))
-    return Model(even_nodes(), Source(5, 350.0 * 20 / 5), (bolt,))
+    bolt = StageModel("bolt", 20, service_us, grouping=grouping, nodes=tuple(task // 4 for task in range(20)))
+    return Model(even_nodes(), SourceModel(5, 350.0 * 20 / 5), (bolt,))
 
 
-def sharedqueue(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+def sharedqueue(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
     """One queue per operator and node against one per task, at a queue use of about 0.8."""
     seconds = 5.0 if quick else 20.0
     arms = {"per_task": Policies(), "shared": Policies(inbox="shared")}
     slow, fast = Exponential(US_PER_S / 450), Exponential(US_PER_S / 830)
     cases = [
-        Case("micro", micro(slow), seconds, 1.0),
-        Case("micro, random shuffle", micro(slow, "random"), seconds, 1.0),
-        Case("micro, fixed service", micro(Fixed(US_PER_S / 450)), seconds, 1.0),
-        Case("pageload", pageload(even_nodes(), 530.0, fast, packed=True), seconds, 1.0),
-        Case("processing", processing(even_nodes(), 530.0, fast, packed=True), seconds, 1.0),
+        SimulationCase("micro", micro(slow), seconds, 1.0),
+        SimulationCase("micro, random shuffle", micro(slow, "random"), seconds, 1.0),
+        SimulationCase("micro, fixed service", micro(Fixed(US_PER_S / 450)), seconds, 1.0),
+        SimulationCase("pageload", pageload(even_nodes(), 530.0, fast, packed=True), seconds, 1.0),
+        SimulationCase("processing", processing(even_nodes(), 530.0, fast, packed=True), seconds, 1.0),
     ]
     return compare(
         "sharedqueue", sharedqueue.__doc__ or "", cases, arms, TAILS,
@@ -56,23 +56,23 @@ def heterogeneous(case: str, service_us: Distribution, load: float = 0.9) -> Mod
         places: tuple[tuple[int, ...], ...] = ((0, 1, 2), (3, 4, 0), (1, 2, 3))
     else:
         speeds, tasks, places = ((0.5, 0.5, 1, 1, 1) if case == "b" else (0.5, 1, 1, 1, 1)), 5, ()
-    nodes = tuple(Node(speed=speed, delay_us=_DELAY_US) for speed in speeds)
+    nodes = tuple(NodeModel(speed=speed, delay_us=_DELAY_US) for speed in speeds)
     rate = load * min(speeds) * US_PER_S / mean_us * tasks / 5
     return chain(nodes, _THREE, rate, service_us, tasks=tasks, places=places)
 
 
-def uneven_nodes(slow: float = 0.5) -> tuple[Node, ...]:
+def uneven_nodes(slow: float = 0.5) -> tuple[NodeModel, ...]:
     """Four whole nodes and a smaller one."""
-    return (Node(speed=slow, delay_us=_DELAY_US), *even_nodes(4))
+    return (NodeModel(speed=slow, delay_us=_DELAY_US), *even_nodes(4))
 
 
 def recovering() -> Model:
     """Scenario c, but the slow node is whole again after half of a minute."""
-    slow = Node(delay_us=_DELAY_US, phases=(Phase(0, 30, 0.5),))
+    slow = NodeModel(delay_us=_DELAY_US, phases=(Phase(0, 30, 0.5),))
     return replace(heterogeneous("c", Exponential(2000.0)), nodes=(slow, *even_nodes(4)))
 
 
-def balance(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+def balance(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
     """Nodes of unequal speed: even, the paper's latency balancing, the baselines of rivals, and shortest delay."""
     seconds, warm_s, haste = (20.0, 8.0, 10.0) if quick else (60.0, 20.0, 3.0)
     arms = {
@@ -83,14 +83,14 @@ def balance(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) 
         "shortest_delay": Policies(routing="shortest_delay"),
     }
     service = Exponential(2000.0)
-    cases = [Case(case, heterogeneous(case, service), seconds, warm_s) for case in "abc"]
+    cases = [SimulationCase(case, heterogeneous(case, service), seconds, warm_s) for case in "abc"]
     # The bolts' service time is such that the small node's queues are used 0.9 at an even split of 600/s per source.
     cases += [
-        Case("pageload", pageload(uneven_nodes(), 600.0, Exponential(750.0)), seconds, warm_s),
-        Case("processing", processing(uneven_nodes(), 600.0, Exponential(750.0)), seconds, warm_s),
-        Case("b, fixed service", heterogeneous("b", Fixed(2000.0)), seconds, warm_s),
-        Case("equal nodes", chain(even_nodes(), _THREE, 400.0, service), seconds, warm_s),
-        Case("node recovers at 30 s", recovering(), 60.0, 35.0),
+        SimulationCase("pageload", pageload(uneven_nodes(), 600.0, Exponential(750.0)), seconds, warm_s),
+        SimulationCase("processing", processing(uneven_nodes(), 600.0, Exponential(750.0)), seconds, warm_s),
+        SimulationCase("b, fixed service", heterogeneous("b", Fixed(2000.0)), seconds, warm_s),
+        SimulationCase("equal nodes", chain(even_nodes(), _THREE, 400.0, service), seconds, warm_s),
+        SimulationCase("node recovers at 30 s", recovering(), 60.0, 35.0),
     ]
     return compare(
         "balance", balance.__doc__ or "", cases, arms, TAILS,
@@ -98,12 +98,12 @@ def balance(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) 
     )  # fmt: skip
 
 
-def stalling_nodes(gap_ms: float = 5000.0, step: tuple[Phase, ...] = ()) -> tuple[Node, ...]:
+def stalling_nodes(gap_ms: float = 5000.0, step: tuple[Phase, ...] = ()) -> tuple[NodeModel, ...]:
     """Each node stands still for 20 to 100 ms every few seconds."""
-    return (Node(delay_us=_DELAY_US, stalls=Stalls(Exponential(gap_ms), Uniform(20.0, 100.0)), phases=step),) * 5
+    return (NodeModel(delay_us=_DELAY_US, stalls=Stalls(Exponential(gap_ms), Uniform(20.0, 100.0)), phases=step),) * 5
 
 
-def timeout(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+def timeout(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
     """Nodes that stall at random, at low load: no replay, adaptive replay, and blind replication."""
     seconds = 20.0 if quick else 40.0
     arms = {
@@ -116,11 +116,13 @@ def timeout(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) 
     step = (Phase(seconds / 2, seconds, 0.1),)
     few = {name: arms[name] for name in ("off", "adaptive")}
     cases = [
-        Case("exclamation", chain(stalling_nodes(), _THREE, 240.0, service), seconds, 8.0),
-        Case("pageload", pageload(stalling_nodes(), 240.0, service), seconds, 8.0, few),
-        Case("processing", processing(stalling_nodes(), 240.0, service), seconds, 8.0, few),
-        Case("exclamation, x10 step", chain(stalling_nodes(step=step), _THREE, 60.0, service), seconds, 8.0, few),
-        Case("exclamation, sink by root", _with_sink(), seconds, 8.0, few),
+        SimulationCase("exclamation", chain(stalling_nodes(), _THREE, 240.0, service), seconds, 8.0),
+        SimulationCase("pageload", pageload(stalling_nodes(), 240.0, service), seconds, 8.0, few),
+        SimulationCase("processing", processing(stalling_nodes(), 240.0, service), seconds, 8.0, few),
+        SimulationCase(
+            "exclamation, x10 step", chain(stalling_nodes(step=step), _THREE, 60.0, service), seconds, 8.0, few
+        ),
+        SimulationCase("exclamation, sink by root", _with_sink(), seconds, 8.0, few),
     ]
     return compare(
         "timeout", timeout.__doc__ or "", cases, arms, (*TAILS, "extra_load"),
@@ -134,7 +136,7 @@ def _with_sink() -> Model:
     return replace(model, stages=(*model.stages[:-1], replace(model.stages[-1], grouping="by_root")))
 
 
-def auto(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+def auto(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
     """The switch that chooses by itself, beside each technique alone, in the scenarios of all of them."""
     seconds, warm_s = (24.0, 12.0) if quick else (40.0, 15.0)
     arms = {
@@ -147,13 +149,13 @@ def auto(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> 
     }
     fast, service = Exponential(US_PER_S / 830), Exponential(1000.0)
     cases = [
-        Case("exclamation", chain(stalling_nodes(), _THREE, 240.0, service), seconds, warm_s),
-        Case("pageload", pageload(stalling_nodes(), 240.0, service), seconds, warm_s),
-        Case("processing", processing(stalling_nodes(), 240.0, service), seconds, warm_s),
-        Case("micro", micro(Exponential(US_PER_S / 450)), seconds, warm_s),
-        Case("pageload, packed", pageload(even_nodes(), 530.0, fast, packed=True), seconds, warm_s),
-        *(Case(case, heterogeneous(case, Exponential(2000.0)), seconds, warm_s) for case in "abc"),
-        Case("quiet", chain(even_nodes(), _THREE, 100.0, service), seconds, warm_s),
+        SimulationCase("exclamation", chain(stalling_nodes(), _THREE, 240.0, service), seconds, warm_s),
+        SimulationCase("pageload", pageload(stalling_nodes(), 240.0, service), seconds, warm_s),
+        SimulationCase("processing", processing(stalling_nodes(), 240.0, service), seconds, warm_s),
+        SimulationCase("micro", micro(Exponential(US_PER_S / 450)), seconds, warm_s),
+        SimulationCase("pageload, packed", pageload(even_nodes(), 530.0, fast, packed=True), seconds, warm_s),
+        *(SimulationCase(case, heterogeneous(case, Exponential(2000.0)), seconds, warm_s) for case in "abc"),
+        SimulationCase("quiet", chain(even_nodes(), _THREE, 100.0, service), seconds, warm_s),
     ]
     return compare(
         "auto", auto.__doc__ or "", cases, arms, (*TAILS, "switches"),

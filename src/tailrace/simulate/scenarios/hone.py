@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.sending.gate import GateSettings
 
-from ..comparison import Case, Panel, Report, Row, compare
+from ..comparison import ComparisonRow, PlotPanel, SimulationCase, SimulationReport, compare
 from ..model import Policies
 from ..slots import SLOTS, arrivals, run_slots
 from .topologies import word_count
@@ -28,7 +28,7 @@ _DRAWN = {
 }
 
 
-def slots(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+def slots(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
     """Largest backlog, mean delay and fairness over rate and over the number of queues (figures 6 to 8)."""
     del seeds  # the paper shows single runs
     sweeps = [(10, rate) for rate in (RATES_QUICK_PER_S if quick else RATES_PER_S)]
@@ -46,7 +46,7 @@ def slots(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) ->
                 # The paper's factor, against its own round robin, at the sampled slot where it is largest.
                 "jain_best": max(a / b for a, b in zip(run.jain, found[GATES[2]].jain, strict=True)),
             }
-            rows.append(Row(f"queues={queues},rate={rate}", gate, figures))
+            rows.append(ComparisonRow(f"queues={queues},rate={rate}", gate, figures))
     by_case = {(row.case, row.arm): row.figures for row in rows}
     rows = [
         replace(
@@ -60,7 +60,7 @@ def slots(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) ->
         for row in rows
     ]
     panels = [
-        Panel(
+        PlotPanel(
             f"{title} over {over}", label, y_label,
             {
                 gate: [(at, by_case[f"queues={queues},rate={rate}", gate][metric])
@@ -75,10 +75,12 @@ def slots(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) ->
         )
         for metric, (title, y_label) in _DRAWN.items()
     ]  # fmt: skip
-    return Report("slots", slots.__doc__ or "", rows, panels, ("max_backlog", "mean_delay_ms", "jain"), runs=1)
+    return SimulationReport(
+        "slots", slots.__doc__ or "", rows, panels, ("max_backlog", "mean_delay_ms", "jain"), runs=1
+    )
 
 
-def hone(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+def hone(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
     """Word count with a limited uplink at 90 % use: gates, tau, words per tuple; a fuller link, steady arrivals."""
     seconds = 6.0 if quick else 20.0
     arms = {
@@ -94,17 +96,17 @@ def hone(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> 
         },
     }
     cases = [
-        Case("poisson at each task", word_count(dealt="random"), seconds, 1.0, arms),
-        Case("shuffle", word_count(), seconds, 1.0, arms),
-        Case("fields", word_count(grouping="fields"), seconds, 1.0, arms),
-        Case(
+        SimulationCase("poisson at each task", word_count(dealt="random"), seconds, 1.0, arms),
+        SimulationCase("shuffle", word_count(), seconds, 1.0, arms),
+        SimulationCase("fields", word_count(grouping="fields"), seconds, 1.0, arms),
+        SimulationCase(
             "partial_key", word_count(grouping="fields"), seconds, 1.0,
             {name: replace(policies, keyed="partial_key") for name, policies in arms.items()},
         ),
-        *(Case(f"words={words}", word_count(words_max=words), seconds, 1.0, arms) for words in (10, 20, 30)),
-        Case("tau", word_count(), seconds, 1.0, taus),
-        Case("use=0.95", word_count(use=0.95), seconds, 1.0, arms),
-        Case("periodic arrivals", word_count(arrivals="periodic"), seconds, 1.0, arms),
+        *(SimulationCase(f"words={words}", word_count(words_max=words), seconds, 1.0, arms) for words in (10, 20, 30)),
+        SimulationCase("tau", word_count(), seconds, 1.0, taus),
+        SimulationCase("use=0.95", word_count(use=0.95), seconds, 1.0, arms),
+        SimulationCase("periodic arrivals", word_count(arrivals="periodic"), seconds, 1.0, arms),
     ]  # fmt: skip
     columns = ("max_backlog", "tuple_wait_ms", "mean_ms", "p99_ms", "slowest_task_p99_ms", "throughput_per_s")
     found = compare(
@@ -114,11 +116,11 @@ def hone(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> 
     return replace(found, panels=[*found.panels, _over_tau(found)])
 
 
-def _over_tau(report: Report) -> Panel:
+def _over_tau(report: SimulationReport) -> PlotPanel:
     """Mean latency under grants of ever longer intervals, beside the baselines, which have none."""
     means = {row.arm: row.figures["mean_ms"] for row in report.rows if row.case == "tau"}
     swept = [(float(arm.partition("tau=")[2].removesuffix("ms")), mean) for arm, mean in means.items() if "tau=" in arm]
     lines = {"lbf": swept}
     for arm in ("fifo", "round_robin"):
         lines[arm] = [(tau, means[arm]) for tau, _ in swept]
-    return Panel("latency over tau", "scheduling interval, ms", "mean latency of a sentence, ms", lines)
+    return PlotPanel("latency over tau", "scheduling interval, ms", "mean latency of a sentence, ms", lines)

@@ -13,10 +13,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tailrace.lever.observe import BatchRun, NodeRun
-from tailrace.lever.plans import DampedPlan, LeverPlan, Memory, Node
+from tailrace.lever.plans import DampedPlan, ExecutorNode, LeverPlan, Memory
 
-from ..batches import Cluster, Stage
-from ..comparison import Panel, Report, Row
+from ..batches import BatchStage, Cluster
+from ..comparison import ComparisonRow, PlotPanel, SimulationReport
 from ..rivals.base import Rival
 from ..rivals.dolly import Dolly
 from ..rivals.skewtune import SkewTune
@@ -27,7 +27,7 @@ from ..summary import medians, ratios_to
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tailrace.lever.plans import Plan
+    from tailrace.lever.plans import BatchPlan
 
 SLOW = 1.2 / 2.6
 INTERVAL_MS = 2000.0
@@ -38,7 +38,7 @@ WITHIN = 1.25
 
 
 @dataclass(frozen=True)
-class Shape:
+class WorkloadShape:
     """A workload: what a batch costs besides its stages, and how long a full-speed node has with each stage."""
 
     overhead_ms: float
@@ -47,21 +47,21 @@ class Shape:
 
 
 SHAPES = {
-    "identity": Shape(300, 15),
-    "sample": Shape(300, 30),
-    "projection": Shape(300, 330),
-    "grep": Shape(300, 300),
-    "wordcount": Shape(300, 560, 50),
-    "topk": Shape(300, 640, 40),
-    "window": Shape(300, 740, 40),
-    "ysb": Shape(300, 700, 40),
+    "identity": WorkloadShape(300, 15),
+    "sample": WorkloadShape(300, 30),
+    "projection": WorkloadShape(300, 330),
+    "grep": WorkloadShape(300, 300),
+    "wordcount": WorkloadShape(300, 560, 50),
+    "topk": WorkloadShape(300, 640, 40),
+    "window": WorkloadShape(300, 740, 40),
+    "ysb": WorkloadShape(300, 700, 40),
 }
 RIVALS: dict[str, Callable[[], Rival]] = {
     "default": Rival, "speculation": Speculation, "skewtune": SkewTune, "dolly": Dolly, "wrangler": Wrangler
 }  # fmt: skip
-PLANS: dict[str, Plan] = {"lever": LeverPlan(), "damped": DampedPlan()}
-HELPERS: dict[str, Plan] = {f"{count}_helpers": LeverPlan(helpers=count) for count in (0, 2, 4, 6, 12)}
-PARTS: dict[str, Plan] = {
+PLANS: dict[str, BatchPlan] = {"lever": LeverPlan(), "damped": DampedPlan()}
+HELPERS: dict[str, BatchPlan] = {f"{count}_helpers": LeverPlan(helpers=count) for count in (0, 2, 4, 6, 12)}
+PARTS: dict[str, BatchPlan] = {
     "ips": LeverPlan(capacity=False, reassignment=False),
     "ips_ilc": LeverPlan(reassignment=False),
     "ips_ilc_cadr": LeverPlan(),
@@ -88,7 +88,7 @@ class Played:
 
 
 def play(
-    arm: str | Plan, shape: Shape, speeds: Callable[[int], tuple[float, ...]], batches: int, seed: int,
+    arm: str | BatchPlan, shape: WorkloadShape, speeds: Callable[[int], tuple[float, ...]], batches: int, seed: int,
     interval_ms: float = INTERVAL_MS,
 ) -> Played:  # fmt: skip
     """Run batches through a rival, or through a plan under default Spark."""
@@ -103,17 +103,17 @@ def play(
     for index in range(batches):
         now = tuple(speed * max(0.5, random.gauss(1.0, NOISE)) for speed in speeds(index))
         cluster = Cluster(now)
-        nodes = [Node(str(number)) for number in range(len(now))]
+        nodes = [ExecutorNode(str(number)) for number in range(len(now))]
         total = shape.first_ms * scale * cluster.cores * len(now)
         loads = [total / len(now)] * len(now)
         if not isinstance(arm, str):
             given = arm.assign(memory, nodes, total).loads
             loads = [given.get(node.executor, 0.0) for node in nodes]
-        first = Stage(loads, cluster).play(rival)
+        first = BatchStage(loads, cluster).play(rival)
         rival.after(first)
         job_ms = shape.overhead_ms + first.makespan_ms
         if shape.second_ms:
-            second = Stage([shape.second_ms * scale * cluster.cores] * len(now), cluster).play(rival)
+            second = BatchStage([shape.second_ms * scale * cluster.cores] * len(now), cluster).play(rival)
             job_ms += second.makespan_ms + rival.between_ms
         if not isinstance(arm, str):
             runs = tuple(
@@ -154,9 +154,9 @@ def burst(nodes: int, node: int, begin: int) -> Callable[[int], tuple[float, ...
     return lambda batch: struck if batch >= begin else usual
 
 
-def arms_of(names: Sequence[str]) -> dict[str, str | Plan]:
+def arms_of(names: Sequence[str]) -> dict[str, str | BatchPlan]:
     """Rivals by name, plans as they are."""
-    every: dict[str, str | Plan] = {name: name for name in RIVALS}
+    every: dict[str, str | BatchPlan] = {name: name for name in RIVALS}
     return {name: value for name, value in {**every, **PLANS, **PARTS, **HELPERS}.items() if name in names}
 
 
@@ -166,7 +166,7 @@ class Study:
 
     case: str
     arms: Sequence[str]
-    shape: Shape
+    shape: WorkloadShape
     nodes: int = 16
     yarn: bool = False
     interval_ms: float = INTERVAL_MS
@@ -176,7 +176,7 @@ class Study:
         return shared(self.nodes, seed) if self.yarn else two_types(self.nodes)
 
 
-def lever(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+def lever(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
     """Completion time of eight workloads on 16 nodes, of word count on 16 to 64 and under YARN; bursts and parts."""
     batches = 30 if quick else 120
     every = (*RIVALS, *PLANS)
@@ -189,7 +189,7 @@ def lever(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) ->
         Study(f"interval={seconds:g}s", ("default", "lever"), count, interval_ms=seconds * 1000)
         for seconds in (0.25, 0.5, 2.0, 10.0)
     ]
-    rows: list[Row] = []
+    rows: list[ComparisonRow] = []
     for done, study in enumerate(plan):
         progress(study.case, done / (len(plan) + 1))
         found = {
@@ -203,10 +203,10 @@ def lever(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) ->
     bursts, curves = _bursts(seeds)
     rows += bursts
     columns = ("job_ms", "latency_ms", "local_share", "cpu_use", "batches_to_settle")
-    return Report("lever", lever.__doc__ or "", rows, [_per_workload(rows), *curves, *_parts(rows)], columns)
+    return SimulationReport("lever", lever.__doc__ or "", rows, [_per_workload(rows), *curves, *_parts(rows)], columns)
 
 
-def _rows(case: str, found: Mapping[str, Sequence[Played]]) -> list[Row]:
+def _rows(case: str, found: Mapping[str, Sequence[Played]]) -> list[ComparisonRow]:
     figures = {arm: [each.figures() for each in runs] for arm, runs in found.items()}
     if case == "parts":
         base = found["default"]
@@ -214,10 +214,10 @@ def _rows(case: str, found: Mapping[str, Sequence[Played]]) -> list[Row]:
             for each, own, theirs in zip(figures[arm], runs, base, strict=True):
                 gains = [1 - a / b for a, b in zip(own.job_ms[WARM:], theirs.job_ms[WARM:], strict=True)]
                 each["gain_median"] = statistics.median(gains)
-    return [Row(case, arm, medians(figures[arm]), ratios_to(figures, arm)) for arm in found]
+    return [ComparisonRow(case, arm, medians(figures[arm]), ratios_to(figures, arm)) for arm in found]
 
 
-def _bursts(seeds: int) -> tuple[list[Row], list[Panel]]:
+def _bursts(seeds: int) -> tuple[list[ComparisonRow], list[PlotPanel]]:
     """How many batches pass until all later ones are near the level a run ends on."""
     begin, batches, rows, panels = 10, 40, [], []
     for case, node in (("burst_on_slow", 15), ("burst_on_fast", 0)):
@@ -231,9 +231,9 @@ def _bursts(seeds: int) -> tuple[list[Row], list[Panel]]:
             ended[name] = [{"latency_ms": statistics.fmean(run.latency_ms[-5:])} for run in runs]
         for name, each in settled.items():
             figures = medians(each) | medians(ended[name])
-            rows.append(Row(case, name, figures, ratios_to(ended, name)))
+            rows.append(ComparisonRow(case, name, figures, ratios_to(ended, name)))
         panels.append(
-            Panel(f"{case.replace('_', ' ')} node", "batches after the burst", "latency, s", lines, log_y=True)
+            PlotPanel(f"{case.replace('_', ' ')} node", "batches after the burst", "latency, s", lines, log_y=True)
         )
     return rows, panels
 
@@ -246,7 +246,7 @@ def _settle(latency_ms: Sequence[float]) -> int:
     return late[-1] + 1 if late else 0
 
 
-def _per_workload(rows: Sequence[Row]) -> Panel:
+def _per_workload(rows: Sequence[ComparisonRow]) -> PlotPanel:
     names = tuple(SHAPES)
     by_case = {(row.case, row.arm): row for row in rows}
     lines = {
@@ -257,10 +257,10 @@ def _per_workload(rows: Sequence[Row]) -> Panel:
         for arm in (*RIVALS, *PLANS)
     }
     title = "completion time per workload, 16 nodes"
-    return Panel(title, "workload", "ratio to default Spark", lines, ticks=names)
+    return PlotPanel(title, "workload", "ratio to default Spark", lines, ticks=names)
 
 
-def _parts(rows: Sequence[Row]) -> list[Panel]:
+def _parts(rows: Sequence[ComparisonRow]) -> list[PlotPanel]:
     gains = [
         (float(number), row.figures["gain_median"]) for number, row in enumerate(r for r in rows if r.case == "parts")
     ]
@@ -271,6 +271,8 @@ def _parts(rows: Sequence[Row]) -> list[Panel]:
         if row.case.startswith("interval=") and row.arm == "lever"
     ]
     return [
-        Panel("parts of Lever, word count", "parts", "median gain per batch, share", {"gain": gains}, ticks=ticks),
-        Panel("gain over the batch interval", "interval, s", "ratio to default Spark", {"lever": curve}, log_x=True),
+        PlotPanel("parts of Lever, word count", "parts", "median gain per batch, share", {"gain": gains}, ticks=ticks),
+        PlotPanel(
+            "gain over the batch interval", "interval, s", "ratio to default Spark", {"lever": curve}, log_x=True
+        ),
     ]

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailrace.placement.accounting import account
-from tailrace.placement.model import Stream, parse_nodes
+from tailrace.placement.model import OperatorEdge, parse_nodes
 from tailrace.placement.registry import by_name
 from tailrace.placement.snapshot import Snapshot
-from tailrace.placement.traffic import Operator, task_id
+from tailrace.placement.traffic import OperatorProfile, task_id
 
-from ..comparison import Row
+from ..comparison import ComparisonRow
 from ..distributions import Zipf
 from ..engine import Engine
 from ..model import Policies
@@ -25,8 +25,7 @@ from .placed import model_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.placement.model import Assignment
-    from tailrace.placement.model import Node as Host
+    from tailrace.placement.model import Assignment, Node
 
     from ..model import Model
     from .placed import Drawing, Hops
@@ -37,12 +36,14 @@ OFFLINE, ONLINE = "off-line", "on-line"
 def keyed(drawn: Drawing, cost_us: float) -> Drawing:
     """The same with a third operator, which gets its tuples by word."""
     before = drawn.operators[-1]
-    last = Operator(id="count", tasks=before.tasks, cost=cost_us, rate_tps=before.rate_tps)
-    streams = (*drawn.streams, Stream(before.id, last.id, "fields:word"))
+    last = OperatorProfile(id="count", tasks=before.tasks, cost=cost_us, rate_tps=before.rate_tps)
+    streams = (*drawn.streams, OperatorEdge(before.id, last.id, "fields:word"))
     return replace(drawn, name=f"{drawn.name} by word", operators=(*drawn.operators, last), streams=streams)
 
 
-def online_rows(drawn: Drawing, deployment: str, nodes: str, hops: Hops, tuples: int, seeds: int) -> list[Row]:
+def online_rows(
+    drawn: Drawing, deployment: str, nodes: str, hops: Hops, tuples: int, seeds: int
+) -> list[ComparisonRow]:
     """Mean latency under both placements."""
     hosts, policy = parse_nodes(nodes), by_name("turbostream")
     before = policy.place(drawn.graph, hosts)
@@ -59,17 +60,17 @@ def online_rows(drawn: Drawing, deployment: str, nodes: str, hops: Hops, tuples:
         for arm, placed in ((OFFLINE, before), (ONLINE, after))
     }
     case = f"{drawn.name},{deployment},online"
-    return [Row(case, arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()]
+    return [ComparisonRow(case, arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()]
 
 
-def _model(drawn: Drawing, hosts: Sequence[Host], placed: Assignment, hops: Hops) -> Model:
+def _model(drawn: Drawing, hosts: Sequence[Node], placed: Assignment, hops: Hops) -> Model:
     model = model_of(drawn, hosts, placed, hops)
     by_word = {stream.src for stream in drawn.streams if stream.grouping.startswith("fields")}
     stages = tuple(replace(each, keys=Zipf(20_000)) if each.name in by_word else each for each in model.stages)
     return replace(model, stages=stages)
 
 
-def _measured(drawn: Drawing, hosts: Sequence[Host], placed: Assignment, hops: Hops, tuples: int) -> Snapshot:
+def _measured(drawn: Drawing, hosts: Sequence[Node], placed: Assignment, hops: Hops, tuples: int) -> Snapshot:
     """What a run shows a monitor: what each task takes in, costs, and gets from each task before it."""
     engine = Engine(_model(drawn, hosts, placed, hops), Policies(), "measured")
     seconds = tuples / drawn.operators[0].rate_tps

@@ -8,16 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace.placement.traffic import Operator, expand
+from tailrace.placement.traffic import OperatorProfile, expand
 
 from ..distributions import Chance, Exponential, Fixed
-from ..model import Model, Node, Source, Stage
+from ..model import Model, NodeModel, SourceModel, StageModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.placement.model import Assignment, Stream, TaskGraph
-    from tailrace.placement.model import Node as Host
+    from tailrace.placement.model import Assignment, Node, OperatorEdge, TaskGraph
 
     from ..distributions import Distribution
 
@@ -40,8 +39,8 @@ class Drawing:
     """A topology to be placed and simulated: operators with their cost in microseconds, streams, the source's rate."""
 
     name: str
-    operators: tuple[Operator, ...]
-    streams: tuple[Stream, ...]
+    operators: tuple[OperatorProfile, ...]
+    streams: tuple[OperatorEdge, ...]
 
     @property
     def graph(self) -> TaskGraph:
@@ -56,13 +55,13 @@ class Drawing:
 
 
 def model_of(
-    drawing: Drawing, hosts: Sequence[Host], assignment: Assignment, hops: Hops, link_bytes_per_s: float | None = None
+    drawing: Drawing, hosts: Sequence[Node], assignment: Assignment, hops: Hops, link_bytes_per_s: float | None = None
 ) -> Model:
     """One node per worker, tasks where the assignment puts them."""
     workers = [(host.name, worker) for host in hosts for worker in range(host.workers)]
     index = {place: number for number, place in enumerate(workers)}
     nodes = tuple(
-        Node(
+        NodeModel(
             delay_us=hops.far_us, near_us=hops.near_us, own_us=hops.own_us, host=name, link_bytes_per_s=link_bytes_per_s
         )
         for name, _ in workers
@@ -78,13 +77,13 @@ def model_of(
         inputs = tuple("source" if s.src == source.id else s.src for s in drawing.streams if s.dst == operator.id)
         grouping = next(s.grouping.partition(":")[0] for s in drawing.streams if s.dst == operator.id)
         stages.append(
-            Stage(
+            StageModel(
                 operator.id, operator.tasks, Exponential(operator.cost), inputs,
                 "fields" if grouping == "fields" else "shuffle",
                 fan_out=_fan_out(operator.selectivity), bytes=Fixed(operator.tuple_bytes), nodes=places[operator.id],
             )
         )  # fmt: skip
-    emits = Source(
+    emits = SourceModel(
         source.tasks, source.rate_tps / source.tasks, bytes=Fixed(source.tuple_bytes), nodes=places[source.id]
     )
     return Model(nodes, emits, tuple(stages))

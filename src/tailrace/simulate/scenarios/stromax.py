@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailrace.placement.accounting import account
-from tailrace.placement.model import Assignment, Stream, TaskGraph, parse_nodes
-from tailrace.placement.model import Node as Host
+from tailrace.placement.model import Assignment, Node, OperatorEdge, TaskGraph, parse_nodes
 from tailrace.placement.registry import by_name
 from tailrace.placement.snapshot import Snapshot
-from tailrace.placement.traffic import Operator
+from tailrace.placement.traffic import OperatorProfile
 
-from ..comparison import Panel, Report, Row
-from ..distributions import Whole, Zipf
+from ..comparison import ComparisonRow, PlotPanel, SimulationReport
+from ..distributions import UniformWhole, Zipf
 from ..engine import Engine
 from ..model import Policies
 from ..summary import medians, ratios_to
@@ -28,7 +27,7 @@ from .placed import TABLE_1, Drawing, model_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..results import Result
+    from ..results import SimulationResult
 
 _UNIT_US = 1000.0
 _USE_MEAN, _USE_MAX = 0.5, 0.8
@@ -82,10 +81,16 @@ def drawing(name: str, *, sources: int = 5, bolts: int = 20, scale: float = 1.0)
     for number, (operator, cost, selectivity, size) in enumerate(operators):
         tasks = 1 if operator == "merge" else stated.get(operator, bolts if number else sources)
         made.append(
-            Operator(id=operator, tasks=max(1, round(tasks * scale)), selectivity=selectivity, cost=cost * _UNIT_US,
-                     tuple_bytes=size, rate_tps=1.0)
-        )  # fmt: skip
-    found = Drawing(name, tuple(made), tuple(Stream(*stream) for stream in streams))
+            OperatorProfile(
+                id=operator,
+                tasks=max(1, round(tasks * scale)),
+                selectivity=selectivity,
+                cost=cost * _UNIT_US,
+                tuple_bytes=size,
+                rate_tps=1.0,
+            )
+        )
+    found = Drawing(name, tuple(made), tuple(OperatorEdge(*stream) for stream in streams))
     fed = [vertex for vertex in found.graph.vertices if vertex.operator != operators[0][0]]
     mean = sum(vertex.cpu for vertex in fed) / len(fed) * 1e-6
     rate = min(_USE_MEAN / mean, _USE_MAX / found.busiest())
@@ -93,13 +98,13 @@ def drawing(name: str, *, sources: int = 5, bolts: int = 20, scale: float = 1.0)
 
 
 def simulated(
-    topology: Drawing, hosts: Sequence[Host], assignment: Assignment, locality: str, tuples: int, seed: int
-) -> Result:
+    topology: Drawing, hosts: Sequence[Node], assignment: Assignment, locality: str, tuples: int, seed: int
+) -> SimulationResult:
     """Run one placement until so many roots have been emitted."""
     model = model_of(topology, hosts, assignment, TABLE_1, LINK_BYTES_PER_S)
     keyed = {stream.src: stream.grouping for stream in topology.streams if stream.grouping.startswith("fields")}
     stages = tuple(
-        replace(stage, keys=Zipf(20_000) if keyed[stage.name].endswith("word") else Whole(0, 99_999))
+        replace(stage, keys=Zipf(20_000) if keyed[stage.name].endswith("word") else UniformWhole(0, 99_999))
         if stage.name in keyed else stage
         for stage in model.stages
     )  # fmt: skip
@@ -108,11 +113,11 @@ def simulated(
     return Engine(replace(model, stages=stages), policies, seed).run(seconds, seconds * 0.1)
 
 
-def stromax(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+def stromax(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
     """Processing time of six topologies by placement, before and after a rebalance, and over 5 to 40 nodes."""
     tuples = 1500 if quick else 10_000
     nodes = parse_nodes(f"{NODES}x1x{SLOTS}")
-    rows: list[Row] = []
+    rows: list[ComparisonRow] = []
     for done, name in enumerate(_SHAPES):
         progress(name, done / 10)
         rows += _bootstrap(drawing(name), nodes, tuples, seeds)
@@ -122,20 +127,22 @@ def stromax(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) 
     progress("scaling", 0.85)
     scaled, curve = _scaling(tuples, seeds)
     columns = ("tpt_ms", "p99_ms", "inter_node_bytes", "imbalance", "throughput_per_s")
-    bars = Panel(
+    bars = PlotPanel(
         "processing time by placement", "topology", "mean processing time, ms",
         {arm: [(float(i), _value(rows, name, arm)) for i, name in enumerate(_SHAPES)] for arm in ARMS},
         ticks=tuple(_SHAPES),
     )  # fmt: skip
-    return Report("stromax", stromax.__doc__ or "", rows + rebalanced + scaled, [bars, over_time, curve], columns)
+    return SimulationReport(
+        "stromax", stromax.__doc__ or "", rows + rebalanced + scaled, [bars, over_time, curve], columns
+    )
 
 
-def _value(rows: Sequence[Row], case: str, arm: str) -> float:
+def _value(rows: Sequence[ComparisonRow], case: str, arm: str) -> float:
     return next(row.figures["tpt_ms"] for row in rows if (row.case, row.arm) == (case, arm))
 
 
 def _figures(
-    topology: Drawing, hosts: Sequence[Host], assignment: Assignment, locality: str, tuples: int, seed: int
+    topology: Drawing, hosts: Sequence[Node], assignment: Assignment, locality: str, tuples: int, seed: int
 ) -> dict[str, float]:
     result = simulated(topology, hosts, assignment, locality, tuples, seed)
     predicted = account(topology.graph, hosts, assignment, "even" if locality == "off" else locality)
@@ -148,15 +155,15 @@ def _figures(
     }
 
 
-def _bootstrap(topology: Drawing, nodes: Sequence[Host], tuples: int, seeds: int) -> list[Row]:
+def _bootstrap(topology: Drawing, nodes: Sequence[Node], tuples: int, seeds: int) -> list[ComparisonRow]:
     found = {}
     for arm, (policy, locality) in ARMS.items():
         assignment = by_name(policy).place(topology.graph, nodes)
         found[arm] = [_figures(topology, nodes, assignment, locality, tuples, seed) for seed in range(1, seeds + 1)]
-    return [Row(topology.name, arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()]
+    return [ComparisonRow(topology.name, arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()]
 
 
-def _rebalance(nodes: Sequence[Host], tuples: int, seeds: int) -> tuple[list[Row], Panel]:
+def _rebalance(nodes: Sequence[Node], tuples: int, seeds: int) -> tuple[list[ComparisonRow], PlotPanel]:
     """WC, TT and TWTT are placed as they come, each in the slots that are left; then all of them as one graph."""
     topologies = [drawing(name) for name in ("WC", "TT", "TWTT")]
     before: dict[str, Assignment] = {}
@@ -175,7 +182,8 @@ def _rebalance(nodes: Sequence[Host], tuples: int, seeds: int) -> tuple[list[Row
             for arm, placed in (("bootstrap", before[topology.name]), ("global", after))
         }
         rows += [
-            Row(f"{topology.name},rebalance", arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()
+            ComparisonRow(f"{topology.name},rebalance", arm, medians(each), ratios_to(found, arm))
+            for arm, each in found.items()
         ]
         lines[topology.name] = [
             (float(second), medians(found[arm])["tpt_ms"])
@@ -183,10 +191,10 @@ def _rebalance(nodes: Sequence[Host], tuples: int, seeds: int) -> tuple[list[Row
             for second in span
         ]
     title = "processing time across a rebalance at 300 s (the change itself is not simulated)"
-    return rows, Panel(title, "time, s", "mean processing time, ms", lines)
+    return rows, PlotPanel(title, "time, s", "mean processing time, ms", lines)
 
 
-def _reassigned(nodes: Sequence[Host]) -> list[Row]:
+def _reassigned(nodes: Sequence[Node]) -> list[ComparisonRow]:
     """All six at once: what two streams of TSSA send between nodes before and after, by the accounting alone."""
     topologies = [drawing(name, sources=3, bolts=10) for name in _SHAPES]
     places = [by_name("stromax").place(topology.graph, nodes) for topology in topologies]
@@ -201,7 +209,7 @@ def _reassigned(nodes: Sequence[Host]) -> list[Row]:
             for arm, placed in (("bootstrap", before), ("rebalance", _only(whole, "TSSA/")))
         }
         case = f"six,TSSA {stream[0]}->{stream[1]}"
-        rows += [Row(case, arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()]
+        rows += [ComparisonRow(case, arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()]
     return rows
 
 
@@ -213,7 +221,7 @@ def _only(assignment: Assignment, prefix: str) -> Assignment:
     )
 
 
-def _scaling(tuples: int, seeds: int) -> tuple[list[Row], Panel]:
+def _scaling(tuples: int, seeds: int) -> tuple[list[ComparisonRow], PlotPanel]:
     """TSSA with tasks and input in proportion to the nodes, to see whether each still carries as much."""
     rows, points = [], []
     base = 0.0
@@ -228,7 +236,7 @@ def _scaling(tuples: int, seeds: int) -> tuple[list[Row], Panel]:
         figures = medians(runs)
         per_node = figures["throughput_per_s"] / count
         base = base or per_node
-        rows.append(Row(f"TSSA,nodes={count}", "stromax,local", figures | {"scaling": per_node / base}))
+        rows.append(ComparisonRow(f"TSSA,nodes={count}", "stromax,local", figures | {"scaling": per_node / base}))
         points.append((float(count), figures["throughput_per_s"]))
     ideal = [(count, points[0][1] * count / points[0][0]) for count, _ in points]
-    return rows, Panel("TSSA over nodes", "nodes", "tuples per s", {"stromax": points, "ideal": ideal})
+    return rows, PlotPanel("TSSA over nodes", "nodes", "tuples per s", {"stromax": points, "ideal": ideal})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..distributions import Chance, Exponential, Fixed, Whole, Zipf
-from ..model import Model, Node, Source, Stage
+from ..distributions import Chance, Exponential, Fixed, UniformWhole, Zipf
+from ..model import Model, NodeModel, SourceModel, StageModel
 
 if TYPE_CHECKING:
     from ..distributions import Distribution
@@ -16,7 +16,7 @@ _PASSED = 0.8
 
 
 def chain(
-    nodes: tuple[Node, ...],
+    nodes: tuple[NodeModel, ...],
     names: tuple[str, ...],
     rate_per_s: float,
     service_us: Distribution,
@@ -31,46 +31,50 @@ def chain(
     before = "source"
     for index, name in enumerate(names):
         stages.append(
-            Stage(
+            StageModel(
                 name, tasks, service_us, (before,), grouping,
                 fan_out=Chance(_PASSED) if name.startswith("filter") else Fixed(1),
                 nodes=places[index] if places else (),
             )
         )  # fmt: skip
         before = name
-    return Model(nodes, Source(source_tasks, rate_per_s), tuple(stages))
+    return Model(nodes, SourceModel(source_tasks, rate_per_s), tuple(stages))
 
 
-def even_nodes(count: int = 5) -> tuple[Node, ...]:
+def even_nodes(count: int = 5) -> tuple[NodeModel, ...]:
     """Equal nodes with a little delay between them."""
-    return (Node(delay_us=_DELAY_US),) * count
+    return (NodeModel(delay_us=_DELAY_US),) * count
 
 
-def pageload(nodes: tuple[Node, ...], rate_per_s: float, service_us: Distribution, *, packed: bool = False) -> Model:
+def pageload(
+    nodes: tuple[NodeModel, ...], rate_per_s: float, service_us: Distribution, *, packed: bool = False
+) -> Model:
     """Source and six operators in a row; packed: the inner operators have 4 tasks, all on one node each."""
     names = ("transform", "filter", "join", "filter2", "aggregate", "sink")
     if not packed:
         return chain(nodes, names, rate_per_s, service_us)
     places = tuple((index % len(nodes),) * 4 for index in range(5))
     inner = chain(nodes, names[:5], rate_per_s, service_us, tasks=4, places=places)
-    return Model(nodes, inner.source, (*inner.stages, Stage("sink", 5, Exponential(100.0), ("aggregate",))))
+    return Model(nodes, inner.source, (*inner.stages, StageModel("sink", 5, Exponential(100.0), ("aggregate",))))
 
 
-def processing(nodes: tuple[Node, ...], rate_per_s: float, service_us: Distribution, *, packed: bool = False) -> Model:
+def processing(
+    nodes: tuple[NodeModel, ...], rate_per_s: float, service_us: Distribution, *, packed: bool = False
+) -> Model:
     """Transform feeds two branches, each of which gets every tuple."""
     tree = (
         ("transform", "source"), ("filter_all", "transform"), ("join1", "filter_all"),
         ("join2", "transform"), ("normalize", "join2"),
     )  # fmt: skip
     stages = [
-        Stage(
+        StageModel(
             name, 4 if packed else 5, service_us, (before,), nodes=(index % len(nodes),) * 4 if packed else ()
         )
         for index, (name, before) in enumerate(tree)
     ]  # fmt: skip
     last = Exponential(100.0) if packed else service_us
-    stages += [Stage("output1", 5, last, ("join1",)), Stage("output2", 5, last, ("normalize",))]
-    return Model(nodes, Source(5, rate_per_s), tuple(stages))
+    stages += [StageModel("output1", 5, last, ("join1",)), StageModel("output2", 5, last, ("normalize",))]
+    return Model(nodes, SourceModel(5, rate_per_s), tuple(stages))
 
 
 def word_count(
@@ -88,12 +92,16 @@ def word_count(
     """
     sentences_per_s = 1170.0
     word_bytes, tasks = 50, 10
-    words = Whole(1, words_max)
+    words = UniformWhole(1, words_max)
     link = sentences_per_s * (1 + words_max) / 2 * word_bytes / use
-    nodes = (Node(delay_us=_DELAY_US), Node(delay_us=_DELAY_US, link_bytes_per_s=link), Node(delay_us=_DELAY_US))
-    split = Stage(
+    nodes = (
+        NodeModel(delay_us=_DELAY_US),
+        NodeModel(delay_us=_DELAY_US, link_bytes_per_s=link),
+        NodeModel(delay_us=_DELAY_US),
+    )
+    split = StageModel(
         "split", tasks, Fixed(50.0), ("source",), dealt, fan_out=words, bytes=Fixed(word_bytes), nodes=(1,) * tasks,
         keys=Zipf(20_000) if grouping == "fields" else None,
     )  # fmt: skip
-    count = Stage("count", tasks, Fixed(5.0), ("split",), grouping, nodes=(2,) * tasks)
-    return Model(nodes, Source(tasks, sentences_per_s / tasks, arrivals, nodes=(0,) * tasks), (split, count))
+    count = StageModel("count", tasks, Fixed(5.0), ("split",), grouping, nodes=(2,) * tasks)
+    return Model(nodes, SourceModel(tasks, sentences_per_s / tasks, arrivals, nodes=(0,) * tasks), (split, count))

@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tailrace.placement.accounting import account
-from tailrace.placement.model import Stream, parse_nodes
+from tailrace.placement.model import OperatorEdge, parse_nodes
 from tailrace.placement.registry import by_name
-from tailrace.placement.traffic import Operator
+from tailrace.placement.traffic import OperatorProfile
 
-from ..comparison import Panel, Report, Row
+from ..comparison import ComparisonRow, PlotPanel, SimulationReport
 from ..engine import Engine
 from ..model import Policies
 from ..summary import medians, ratios_to
@@ -44,22 +44,24 @@ _SERVICE_US = 20.0
 def sol(rate: float = 5000.0) -> Drawing:
     """One source and five bolts that pass tuples on; 5 tasks each."""
     names = ("spout", *(f"bolt{number}" for number in range(1, 6)))
-    operators = tuple(Operator(id=name, tasks=5, cost=_SERVICE_US, rate_tps=rate) for name in names)
-    return Drawing("SOL", operators, tuple(Stream(a, b) for a, b in pairwise(names)))
+    operators = tuple(OperatorProfile(id=name, tasks=5, cost=_SERVICE_US, rate_tps=rate) for name in names)
+    return Drawing("SOL", operators, tuple(OperatorEdge(a, b) for a, b in pairwise(names)))
 
 
 def throughput_test(rate: float = 10_000.0, tasks: int = 8) -> Drawing:
     """Source and sink, 8 tasks each, as storm-benchmark's example call has them."""
-    operators = tuple(Operator(id=name, tasks=tasks, cost=_SERVICE_US, rate_tps=rate) for name in ("spout", "bolt"))
-    return Drawing("ThroughputTest", operators, (Stream("spout", "bolt"),))
+    operators = tuple(
+        OperatorProfile(id=name, tasks=tasks, cost=_SERVICE_US, rate_tps=rate) for name in ("spout", "bolt")
+    )
+    return Drawing("ThroughputTest", operators, (OperatorEdge("spout", "bolt"),))
 
 
-def turbostream(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> Report:
+def turbostream(*, quick: bool, seeds: int, progress: Callable[[str, float], None]) -> SimulationReport:
     """Mean latency by deployment: sockets, the ring, the ring with placement, and with a node-local shuffle besides."""
     tuples = 2000 if quick else 10_000
     plan = [(sol(), name) for name in ("8N8W", "4N8W", "2N8W", "1N4W", "1N2W", "2N2W", "1N1W")]
     plan += [(throughput_test(), name) for name in ("4N4W", "2N2W", "2N4W", "1N2W", "1N4W", "4N8W", "2N8W")]
-    rows: list[Row] = []
+    rows: list[ComparisonRow] = []
     for done, (drawn, deployment) in enumerate(plan):
         progress(f"{drawn.name} {deployment}", done / len(plan))
         hosts = parse_nodes(DEPLOYMENTS[deployment])
@@ -74,15 +76,15 @@ def turbostream(*, quick: bool, seeds: int, progress: Callable[[str, float], Non
                 for seed in range(1, seeds + 1)
             ]
         case = f"{drawn.name},{deployment}"
-        rows += [Row(case, arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()]
+        rows += [ComparisonRow(case, arm, medians(each), ratios_to(found, arm)) for arm, each in found.items()]
     panels = [_bars(rows, name) for name in ("SOL", "ThroughputTest")]
     for drawn in (throughput_test(), keyed(throughput_test(), _SERVICE_US)):
         for deployment in ("1N2W", "2N2W", "4N4W"):
             rows += online_rows(drawn, deployment, DEPLOYMENTS[deployment], RING, tuples, seeds)
-    return Report("turbostream", turbostream.__doc__ or "", rows, panels, ("mean_ms", "intra_share"))
+    return SimulationReport("turbostream", turbostream.__doc__ or "", rows, panels, ("mean_ms", "intra_share"))
 
 
-def _bars(rows: Sequence[Row], name: str) -> Panel:
+def _bars(rows: Sequence[ComparisonRow], name: str) -> PlotPanel:
     cases = list(dict.fromkeys(row.case for row in rows if row.case.startswith(f"{name},")))
     lines = {
         arm: [
@@ -93,4 +95,4 @@ def _bars(rows: Sequence[Row], name: str) -> Panel:
         for arm in ARMS
     }
     ticks = tuple(case.rpartition(",")[2] for case in cases)
-    return Panel(f"{name} by nodes and workers", "deployment", "mean latency, ms", lines, ticks=ticks)
+    return PlotPanel(f"{name} by nodes and workers", "deployment", "mean latency, ms", lines, ticks=ticks)

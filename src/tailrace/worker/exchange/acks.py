@@ -40,6 +40,10 @@ class Acknowledger:
         #: The slot that hosts the source of each partition.
         self._owner = {row[0]: placement[row[1]][row[2]] for row in self._partitions}
         self._source_of = {partition: source for _, source in self._worker.sources for partition in source.readers}
+        #: Tasks of this worker that are the source of what they emit by themselves.
+        self._own = {task.own.partition: task for task in self._worker.tasks if task.own is not None}
+        sources = self._worker.sources
+        self._sole = sources[0][1] if len(sources) == 1 and not self._own else None
 
     def settled(self, task: Task) -> bool:
         """Whether the driver has all that a task has sent to it."""
@@ -47,15 +51,24 @@ class Acknowledger:
 
     def arrived(self, heads: array[int], now_ns: int) -> None:
         """Enter acks into the ledgers of this worker's sources."""
-        sources = self._worker.sources
-        if len(sources) == 1:
-            source = sources[0][1]
+        source = self._sole
+        if source is not None:
             source.latencies.add(source.ledger.acks(heads, now_ns))
             return
         for partition, part in _by_partition(heads):
             found = self._source_of.get(partition)
             if found is not None:
                 found.latencies.add(found.ledger.acks(part, now_ns))
+            elif partition in self._own:
+                self._own_arrived(self._own[partition], part, now_ns)
+
+    def _own_arrived(self, task: Task, heads: array[int], now_ns: int) -> None:
+        """Enter acks of what a task emitted by itself; at its end it waits for the last of them."""
+        own = task.own
+        if own is not None:
+            own.ledger.acks(heads, now_ns)
+            if task.finished and not len(own.ledger):
+                self._worker.enqueue(task)
 
     def ack(self, task: Task, heads: array[int]) -> None:
         """Acknowledge a task's input; where the task sends to the driver, once that is safe there."""

@@ -1,14 +1,21 @@
-"""Tuples and control records between this worker and the others: frames in, outboxes out, credits both ways."""
+"""What moves between tasks: batches and control items from outboxes to inboxes, and credits back.
+
+Data goes as it is where both tasks are in this worker, else through ``outgoing``; control items go through
+``control_items`` either way. Called by the brain with messages and in every round; touches the worker.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.items import End, Marker, Prompt, Resync
 from tailrace.routing import PENDING_ROUTINGS
 from tailrace.transport import codec, wire
 from tailrace.transport import message_codec as mail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace import protocol
     from tailrace.batch import Batch
     from tailrace.config import Policy
@@ -16,8 +23,7 @@ if TYPE_CHECKING:
     from tailrace.sending.outbox import Outbox
     from tailrace.worker.exchange.acks import Acknowledger
     from tailrace.worker.execution.task import Task
-    from tailrace.worker.migration.key_mover import KeyMover
-    from tailrace.worker.migration.mover import Mover
+    from tailrace.worker.operations.channel_control import ChannelControl
     from tailrace.worker.uplink.link import Uplink
     from tailrace.worker.worker_state import WorkerState
 
@@ -28,25 +34,34 @@ _DETOUR_PACES = 5
 class Delivery:
     """What moves between tasks."""
 
-    def __init__(self, worker: WorkerState, acks: Acknowledger) -> None:
+    def __init__(
+        self,
+        worker: WorkerState,
+        acks: Acknowledger,
+        uplink: Uplink | None,
+        channels: ChannelControl,
+        marked: Callable[[Task, Channel, Marker], None],
+    ) -> None:
         self._worker = worker
         self._acks = acks
+        #: Told of each marker when all that was sent on its channel before it is in the inbox, and nothing sent after.
+        self._marked = marked
+        worker.control.handle(End, self._on_end)
+        worker.control.handle(Marker, self._on_marker)
+        worker.control.handle(Resync, self._on_resync)
+        worker.control.handle(Prompt, self._on_prompt)
         self.lost_tuples = 0
-        #: Where the node's uplink is limited: what goes off the node waits there. Set by the brain.
-        self.uplink: Uplink | None = None
+        #: Where the node's uplink is limited: what goes off the node waits there.
+        self.uplink = uplink
+        #: Takes part in what is said in band about operations.
+        self._channels = channels
         self._batch_max = worker.program.settings.batch_max
         self._flush_ns = worker.program.settings.flush_us * 1000
         #: Channels whose senders have yet to hear what is done.
         self._owed: dict[Channel, None] = {}
         self._paid_ns = 0
         self._pace_ns: int | None = None
-        #: Takes part when tasks move; set by the brain.
-        self.mover: Mover
-        #: Takes part when key groups move; set by the brain.
-        self.keys: KeyMover
         self.pace_credits(worker.program.policy)
-        for group in worker.groups.values():
-            group.delivery = self
 
     def pace_credits(self, policy: Policy) -> None:
         """Set how long credits for finished work gather, by who goes by them.
@@ -73,17 +88,11 @@ class Delivery:
             elif kind == wire.ACKS:
                 self._acks.arrived(codec.decode_heads(content), now_ns)
             elif kind == wire.CREDITS:
-                self._credited(channel, *wire.CREDIT.unpack(content))
-            elif kind == wire.END:
-                self._end(*worker.inbound[channel])
-            elif kind == wire.RESYNC:
-                self._resync(channel, slot, int.from_bytes(content, "little"))
-            elif kind == wire.PROMPT:
-                self._hurry(channel, slot, on=content[0] == 1)
-            elif kind in wire.MOVING:
-                self.mover.on_frame(kind, channel, content, slot)
+                self._credited(channel, slot, *wire.CREDIT.unpack(content))
+            elif kind == wire.STATE:
+                self._channels.on_part(channel, content)
             else:
-                self.keys.on_frame(kind, channel, content, slot)
+                worker.control.arrive(channel, wire.control_of(kind, content), slot)
 
     def _deliver(self, task: Task, channel: Channel, batch: Batch, now_ns: int) -> None:
         if task.closing:
@@ -103,39 +112,47 @@ class Delivery:
         if batch.heads:
             self._acks.ack(task, batch.heads)
 
-    def _end(self, task: Task, channel: Channel) -> None:
-        task.inbox.end(channel)  # type: ignore[union-attr]
-        if task.group is None:
-            self._worker.enqueue(task)
-        else:
-            task.group.wake()
-
-    def _resync(self, number: int, slot: int, sent: int) -> None:
+    def _from(self, number: int, slot: int) -> tuple[Task, Channel] | None:
+        """The receiving end of a channel, if the slot is its sender's; else the task at one of its ends has moved."""
         found = self._worker.inbound.get(number)
-        if found is None or found[1].slot != slot:
-            return  # the task at one of its ends has moved since
-        channel = found[1]
-        lost = sent - channel.received
-        if lost > 0:
-            self.lost_tuples += lost
-            channel.received = sent
-            channel.consumed += lost
-            self.credit(channel)
+        return found if found is not None and found[1].slot == slot else None
 
-    def _hurry(self, number: int, slot: int, *, on: bool) -> None:
-        found = self._worker.inbound.get(number)
-        if found is None or found[1].slot != slot:
-            return  # the task at one of its ends has moved since
-        channel = found[1]
-        channel.hurry(on=on)
-        if on and channel.consumed != channel.reported:
-            self.credit(channel)
+    def _on_end(self, number: int, item: End, slot: int) -> None:
+        del item
+        if (found := self._from(number, slot)) is not None:
+            task, channel = found
+            task.inbox.end(channel)  # type: ignore[union-attr]
+            if task.group is None:
+                self._worker.enqueue(task)
+            else:
+                task.group.wake()
+
+    def _on_marker(self, number: int, item: Marker, slot: int) -> None:
+        if (found := self._from(number, slot)) is not None:
+            self._marked(*found, item)
+
+    def _on_resync(self, number: int, item: Resync, slot: int) -> None:
+        if (found := self._from(number, slot)) is not None:
+            channel = found[1]
+            lost = item.sent - channel.received
+            if lost > 0:
+                self.lost_tuples += lost
+                channel.received = item.sent
+                channel.consumed += lost
+                self.credit(channel)
+
+    def _on_prompt(self, number: int, item: Prompt, slot: int) -> None:
+        if (found := self._from(number, slot)) is not None:
+            channel = found[1]
+            channel.hurry(on=item.on)
+            if item.on and channel.consumed != channel.reported:
+                self.credit(channel)
 
     def credit(self, channel: Channel) -> None:
-        """Tell the sender of a channel how much of it was consumed."""
+        """Tell the sender of a channel how much of it was consumed: a ``Credit``, without making one of each."""
         channel.reported = channel.consumed
         if channel.slot == self._worker.slot:
-            self._credited(channel.id, channel.consumed, channel.channel_epoch)
+            self._credited(channel.id, channel.slot, channel.consumed, channel.channel_epoch)
         else:
             self._worker.outgoing.credit(channel.slot, channel.id, channel.consumed, channel.channel_epoch)
 
@@ -146,7 +163,7 @@ class Delivery:
                 channel.consume(count)
                 if channel.prompt or channel.slot == self._worker.slot:
                     self.credit(channel)
-                elif self._pace_ns is not None or channel.consumed - channel.reported >= channel.credit_step:
+                elif self._pace_ns is not None or channel.credit_due:
                     self._owed[channel] = None
 
     def _pay(self, now_ns: int, *, acks: bool) -> None:
@@ -165,10 +182,12 @@ class Delivery:
         link_ns = None if self.uplink is None else self.uplink.wait_ns(now_ns)
         return link_ns if owed_ns is None else owed_ns if link_ns is None else min(owed_ns, link_ns)
 
-    def _credited(self, number: int, consumed: int, channel_epoch: int) -> None:
+    def _credited(self, number: int, slot: int, consumed: int, channel_epoch: int) -> None:
         box = self._worker.outbound.get(number)
-        if box is None or box.channel_epoch != channel_epoch:
-            return  # of a time before the task at one of its ends moved
+        if box is None or box.channel_epoch != channel_epoch or box.slot != slot:
+            # Of a time before the task at one of its ends moved. The epoch alone does not tell: where the new place was
+            # lost, its channels begin again with the first one, and the old place may still have something to say.
+            return
         box.credited(consumed)
         if box.values:
             self._worker.dirty[box] = None
@@ -202,14 +221,13 @@ class Delivery:
         worker = self._worker
         for box in worker.outbound.values():
             if box.slot == slot:
-                self.mover.say_before(box)
-                worker.outgoing.resync(box)
+                self._channels.say_before(box)
+                worker.control.say(box, Resync(box.sent))
                 if box.prompt:
-                    worker.outgoing.prompt(box)
+                    worker.control.say(box, Prompt(on=True))
                 if box.end_sent:
-                    worker.outgoing.end(box)
-                self.mover.say_again(box)
-                self.keys.say_again(box)
+                    worker.control.say(box, End())
+                self._channels.say_again(box)
         for _, channel in worker.inbound.values():
             if channel.slot == slot:
                 self.credit(channel)
@@ -236,15 +254,18 @@ class Delivery:
         if box.paused:
             del worker.dirty[box]
             return
-        if box.slot == worker.slot:
-            self._hand_over(box, now_ns)
-        elif self.uplink is not None and self.uplink.takes(box, now_ns):
+        here = box.slot == worker.slot
+        if not here and self.uplink is not None and self.uplink.takes(box, now_ns):
             del worker.dirty[box]
             return
-        elif worker.outgoing.accepts(box.slot):
-            worker.outgoing.data(box)
+        if here or worker.outgoing.accepts(box.slot):
+            if here:
+                self._hand_over(box, now_ns)
+            else:
+                worker.outgoing.data(box)
             if box.ended and not box.values and not box.end_sent:
-                worker.outgoing.end(box)
+                box.end_sent = True
+                worker.control.say(box, End())
         if not box.values and (box.end_sent or not box.ended):
             del worker.dirty[box]
         elif box.room <= 0:
@@ -254,9 +275,7 @@ class Delivery:
         """Give an outbox's tuples to a task of this worker as they are, without encoding."""
         task, channel = self._worker.inbound[box.channel]
         while box.values and box.room > 0:
-            batch = box.take(min(box.room, self._batch_max))
-            channel.hurry(on=box.heavy_bytes > 0)
-            self._deliver(task, channel, batch, now_ns)
-        if box.ended and not box.values and not box.end_sent:
-            box.end_sent = True
-            self._end(task, channel)
+            self._deliver(task, channel, box.take(min(box.room, self._batch_max)), now_ns)
+            if box.prompt != (box.heavy_bytes > 0):
+                box.prompt = not box.prompt
+                self._worker.control.say(box, Prompt(box.prompt))

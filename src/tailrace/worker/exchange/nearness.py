@@ -1,7 +1,7 @@
 """Which edges of a program keep their tuples near, and with which shares: the plan, seen as ``routing.near`` sees it.
 
 Workers build their rules from it, again whenever tasks have moved. Edges by root, and those that lead to them, go by
-*homes*, where tasks were placed first: these stay what they are when a task moves or its worker is started elsewhere,
+*origins*, where tasks were placed first: these stay what they are when a task moves or its worker is started elsewhere,
 because the two incarnations of a root have to meet at one task whenever they come. All others go by where tasks are.
 """
 
@@ -10,24 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.routing import near_rule
-from tailrace.routing.near import NearEdge, following, near_rows
+from tailrace.routing.near import NearEdge, following, near_rows, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tailrace.program.program import Program
     from tailrace.protocol import Peer
     from tailrace.routing.near import Place, Row
-    from tailrace.worker.build import Program
 
 
 class Nearness:
     """The shares of a program's edges; ``peers`` is kept up to date by whoever made this."""
 
-    def __init__(self, program: Program, homes: Sequence[Sequence[Place]], peers: Mapping[int, Peer]) -> None:
+    def __init__(self, program: Program, origins: Sequence[Sequence[Place]], peers: Mapping[int, Peer]) -> None:
         self._program = program
         self._peers = peers
-        self._edges = near_edges(program) if program.policy.locality != "off" and homes else []
-        self._at_first = self._rows(homes)
+        self._edges = near_edges(program) if program.policy.locality != "off" and origins else []
+        self._at_first = self._rows(origins)
         self._following = following(self._edges, self._at_first)
 
     def _rows(self, places: Sequence[Sequence[Place]]) -> dict[int, list[Row]]:
@@ -38,7 +38,7 @@ class Nearness:
         """Per edge that keeps near, the row of each sending task; none where locality is off."""
         if not self._following:
             return dict(self._at_first)
-        now = self._rows(homes_of(placement, {slot: peer.node_name for slot, peer in self._peers.items()}))
+        now = self._rows(places_of(placement, {slot: peer.node_name for slot, peer in self._peers.items()}))
         return self._at_first | {edge: now[edge] for edge in self._following}
 
 
@@ -61,9 +61,3 @@ def near_edges(program: Program) -> list[NearEdge]:
         )
         for edge in plan.edges
     ]
-
-
-def homes_of(placement: Sequence[Sequence[int]], hosts: Mapping[int, str]) -> list[list[tuple[int, int]]]:
-    """Node number and slot of every task; nodes are numbered by their names."""
-    number = {host: at for at, host in enumerate(sorted(set(hosts.values())))}
-    return [[(number[hosts[slot]], slot) for slot in stage] for stage in placement]

@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from tailrace.batch import HEAD_PLACES
+from tailrace.items import Prompt
 from tailrace.transport import codec, wire
 from tailrace.transport import message_codec as mail
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace.batch import Batch
+    from tailrace.items import Control
     from tailrace.sending.outbox import Outbox
 
 #: A frame aims at no more bytes than this, so that rings and sockets keep moving.
@@ -36,6 +38,8 @@ class OutgoingBuffer:
         self.slot = slot
         self.sent_bytes = 0
         self.sent_messages = 0
+        self._attempt = attempt
+        #: What a message begins with.
         self._head = wire.message_head(slot, attempt)
         self._send = send
         self._batch_max = batch_max
@@ -50,6 +54,13 @@ class OutgoingBuffer:
         #: Acks that have not been sent yet.
         self.acks_waiting = 0
         self._value_bytes: dict[int, float] = {}
+
+    def begin_epoch(self, epoch: int, execution: int) -> None:
+        """Say in every message from now on which epoch this worker has reached; one that grows takes nothing more."""
+        frame = wire.frame_head(wire.EPOCH, epoch, wire.EXECUTION.size) + wire.EXECUTION.pack(execution)
+        self._head = wire.message_head(self.slot, self._attempt) + frame
+        for slot in self._frames:
+            self._growing_bytes[slot] = self._message_bytes_aim
 
     @property
     def stuck(self) -> bool:
@@ -94,11 +105,15 @@ class OutgoingBuffer:
 
     def credit(self, slot: int, channel: int, consumed: int, channel_epoch: int = 0) -> None:
         """Tell a sender how many tuples of its channel were consumed in all, in this epoch of the channel."""
-        self._frame(slot, wire.CREDITS, channel, 0, wire.CREDIT.pack(consumed, channel_epoch))
+        self._frame(slot, wire.CREDITS, channel, wire.CREDIT.pack(consumed, channel_epoch))
 
-    def record(self, slot: int, kind: int, channel: int, payload: bytes) -> None:
-        """Send a control record behind all that was sent to the slot before."""
-        self._frame(slot, kind, channel, 0, payload)
+    def control(self, slot: int, channel: int, item: Control) -> None:
+        """Send a control item of a channel behind all that was sent to the slot before."""
+        self._add(slot, wire.control_frame(channel, item))
+
+    def part(self, slot: int, row: int, payload: bytes) -> None:
+        """Send a part of what moves to the slot; it belongs to no channel but to a row of the order to move it."""
+        self._frame(slot, wire.STATE, row, payload)
 
     def data(self, box: Outbox) -> None:
         """Send what an outbox holds, as far as its receiver has room."""
@@ -115,9 +130,9 @@ class OutgoingBuffer:
         """Send a few tuples of an outbox, whole bundles and at least one; gives the bytes that takes."""
         batch = box.take(values_max)
         first = box.slot not in self._frames
-        message = mail.frame_of(box.channel, box.serial, batch, self._head if first else b"")
+        message = mail.frame_of(box.channel, batch, self._head if first else b"")
         size = len(message) - len(self._head) if first else len(message)
-        if size + wire.MESSAGE_HEAD_BYTES > self._message_bytes_max:
+        if size + len(self._head) > self._message_bytes_max:
             size = self._send_in_parts(box, batch, size)
         elif first:
             self._begin(box.slot, message)
@@ -126,12 +141,8 @@ class OutgoingBuffer:
         box.bytes_sent += size
         if box.prompt != (box.heavy_bytes > 0):
             box.prompt = not box.prompt
-            self.prompt(box)
+            self.control(box.slot, box.channel, Prompt(box.prompt))
         return size
-
-    def prompt(self, box: Outbox) -> None:
-        """Tell a receiver whether its sender waits for bytes."""
-        self._frame(box.slot, wire.PROMPT, box.channel, 0, b"\1" if box.prompt else b"\0")
 
     def _send_in_parts(self, box: Outbox, batch: Batch, found: int) -> int:
         """Halve a batch that would be too long for one message until its parts are not; gives their bytes."""
@@ -144,25 +155,16 @@ class OutgoingBuffer:
             )
         size = 0
         for part in (first, rest):
-            frame = mail.frame_of(box.channel, box.serial, part)
-            if len(frame) + wire.MESSAGE_HEAD_BYTES > self._message_bytes_max:
+            frame = mail.frame_of(box.channel, part)
+            if len(frame) + len(self._head) > self._message_bytes_max:
                 size += self._send_in_parts(box, part, len(frame))
             else:
                 self._add(box.slot, frame)
                 size += len(frame)
         return size
 
-    def end(self, box: Outbox) -> None:
-        """Say that nothing more comes on a channel."""
-        box.end_sent = True
-        self._frame(box.slot, wire.END, box.channel, box.serial, b"")
-
-    def resync(self, box: Outbox) -> None:
-        """Tell a receiver how many tuples of a channel were sent in all."""
-        self._frame(box.slot, wire.RESYNC, box.channel, box.serial, box.sent.to_bytes(8, "little"))
-
-    def _frame(self, slot: int, kind: int, channel: int, serial: int, payload: bytes) -> None:
-        self._add(slot, wire.frame_head(kind, channel, serial, len(payload)) + payload)
+    def _frame(self, slot: int, kind: int, channel: int, payload: bytes) -> None:
+        self._add(slot, wire.frame_head(kind, channel, len(payload)) + payload)
 
     def _add(self, slot: int, frame: bytes) -> None:
         """Put a frame into the message that grows for a peer, or begin another one."""
@@ -182,7 +184,7 @@ class OutgoingBuffer:
         step = ACKS_PER_FRAME_MAX * HEAD_PLACES
         for slot, heads in self._acks.items():
             for at in range(0, len(heads), step):
-                self._frame(slot, wire.ACKS, 0, 0, codec.encode_heads(heads[at : at + step]))
+                self._frame(slot, wire.ACKS, 0, codec.encode_heads(heads[at : at + step]))
         self._acks.clear()
         self.acks_waiting = 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tailrace.batch import HEAD_PLACES, Batch, mix, numbers
+from tailrace.batch import HEAD_PLACES, Batch, from_bytes, mix, numbers, to_bytes
 from tailrace.hot import file_bundles, file_values
 
 if TYPE_CHECKING:
@@ -121,36 +121,31 @@ def _spread(values: list[Any], sizes: Sizes, dests: Sequence[Any]) -> tuple[list
 
 #: What goes out on one edge: the values and how many each bundle gave.
 Output = tuple[Outlet, list[Any], "Sizes"]
+#: Outputs that are remembered, as plain data: the lineages of the bundles, and what they gave on the edge of a number.
+EmittedColumns = tuple[bytes, list[tuple[int, list[Any], "Sizes"]]]
 
 
 class EmittedOutputs:
     """What a batch gave, kept so that it can be sent again bundle by bundle without running anything twice."""
 
-    __slots__ = ("_lineages", "_outputs")
+    __slots__ = ("_outputs", "lineages")
 
-    def __init__(self, lineages: array[int], outputs: list[Any]) -> None:
-        self._lineages = lineages
-        #: An ``Output`` each; after a journey, and until they are bound, with the number of the edge in front.
+    def __init__(self, lineages: array[int], outputs: list[Output]) -> None:
+        #: The bundles of the batch, by name.
+        self.lineages = lineages
         self._outputs = outputs
 
-    def __reduce__(self) -> tuple[type[EmittedOutputs], tuple[array[int], list[Any]]]:
-        """Travel with the numbers of the edges in place of this worker's ends of them; ``bind`` finds others."""
-        return EmittedOutputs, (
-            self._lineages,
-            [(outlet.edge, values, sizes) for outlet, values, sizes in self._outputs],
-        )
-
-    def bind(self, outlets: dict[int, Outlet]) -> None:
-        """Give on through these, after a journey."""
-        self._outputs = [(outlets[edge], values, sizes) for edge, values, sizes in self._outputs]
+    def columns(self) -> EmittedColumns:
+        """Tell it as plain columns, with the numbers of edges in place of this worker's ends of them."""
+        return to_bytes(self.lineages), [(outlet.edge, values, sizes) for outlet, values, sizes in self._outputs]
 
     def index_of(self, lineage: int) -> int:
         """Where a bundle stands in the batch."""
-        return self._lineages.index(lineage)
+        return self.lineages.index(lineage)
 
     def emit_again(self, index: int, root: int, inc: int) -> int:
         """File one bundle's outputs under a new incarnation; gives what is left of its share."""
-        lineage = self._lineages[index]
+        lineage = self.lineages[index]
         outputs: list[Output] = []
         for outlet, values, sizes in self._outputs:
             if sizes is None:
@@ -160,6 +155,12 @@ class EmittedOutputs:
                 outputs.append((outlet, values[begin : begin + sizes[index]], [sizes[index]]))
         left = emit_all(numbers((root, inc, lineage)), outputs)
         return 0 if left is None else left[0]
+
+
+def emitted_from(columns: EmittedColumns, outlets: dict[int, Outlet]) -> EmittedOutputs:
+    """Remember outputs that were told as columns, to be sent again through these outlets."""
+    lineages, outputs = columns
+    return EmittedOutputs(from_bytes(lineages), [(outlets[edge], values, sizes) for edge, values, sizes in outputs])
 
 
 def emit_all(heads: array[int], outputs: list[Output]) -> array[int] | None:

@@ -1,9 +1,10 @@
 """Tasks that take from one queue: those of this worker by themselves, those of its node's other workers by hand-outs.
 
-The queue is at the group's *home* (``receiving.homes``), one logical task towards senders: credits, ends and losses are
-those of any inbox. A task of another worker has a *consumer* at the home: a channel of its own, on which it is given as
-much as it works off in one slice of time and more only when that is done, so that what it holds is a claim. When its
-worker is lost the claims go back to the queue, or their roots are sent again. Called by ``delivery``; may touch the
+The queue is at the group's *owner* (``receiving.queue_owners``), one logical task towards senders: credits, ends and
+losses are those of any inbox. A task of another worker has a *consumer* at the owner: a channel of its own, on which it
+is given as much as it works off in one slice of time and more only when that is done, so that what it holds is a claim.
+When its worker is lost the claims go back to the queue, or their roots are sent again. Called by ``delivery``; may
+touch the
 worker.
 """
 
@@ -95,17 +96,22 @@ class RemoteConsumer:
 
 
 class Group:
-    """The tasks of one stage that share a queue, at its home."""
+    """The tasks of one stage that share a queue, at its owner."""
 
     def __init__(
-        self, worker: WorkerState, members: list[Task], inbox: SharedInbox, consumers: list[RemoteConsumer]
+        self,
+        worker: WorkerState,
+        delivery: Delivery,
+        own: dict[Task, Inbox],
+        inbox: SharedInbox,
+        consumers: list[RemoteConsumer],
     ) -> None:
-        self.members = members
+        self.members = list(own)
         self.inbox = inbox
         self.consumers = consumers
         #: The inboxes the tasks had and may have again.
-        self.own: dict[Task, Inbox] = {}
-        self.delivery: Delivery
+        self.own = own
+        self._delivery = delivery
         self._worker = worker
         self._tracked = worker.program.policy.tracked
         self._slice_ns = worker.program.settings.slice_us * 1000
@@ -130,7 +136,7 @@ class Group:
             del task
             for arrivals in consumer.finish(tuples, self._worker.clock.now_ns(), self._slice_ns):
                 self.inbox.done(arrivals)
-                self.delivery.finished(arrivals)
+                self._delivery.finished(arrivals)
             self.wake()
 
         return finished
@@ -145,7 +151,7 @@ class Group:
             for arrivals in consumer.leave() if consumer.box.slot == slot else ():
                 if self._tracked:
                     self.inbox.done(arrivals)
-                    self.delivery.finished(arrivals)
+                    self._delivery.finished(arrivals)
                 else:
                     self.inbox.release(arrivals)
 
@@ -168,8 +174,8 @@ class Group:
         worker = self._worker
         arrivals, batch = self.inbox.take(values_max)
         for channel, _, _ in arrivals:
-            if channel.consumed - channel.reported >= channel.credit_step:
-                self.delivery.credit(channel)
+            if channel.credit_due:
+                self._delivery.credit(channel)
         consumer.give(arrivals, batch, worker.clock.now_ns())
         worker.dirty[consumer.box] = None
 

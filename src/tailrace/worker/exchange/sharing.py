@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.program.channels import handout_channel
 from tailrace.receiving.inbox import Inbox
 from tailrace.receiving.shared import may_share, shares
 from tailrace.receiving.shared_inbox import SharedInbox
 from tailrace.sending.outbox import Outbox
-from tailrace.worker.build import handout_channel, inbox_of
+from tailrace.worker.build import inbox_of
 from tailrace.worker.exchange.shared_queues import Group, RemoteConsumer
 
 if TYPE_CHECKING:
@@ -23,25 +24,25 @@ if TYPE_CHECKING:
     from tailrace.worker.worker_state import WorkerState
 
 
-def make_groups(worker: WorkerState, site: Site) -> dict[int, Group]:
+def make_groups(worker: WorkerState, site: Site, delivery: Delivery) -> None:
     """Let the tasks share that the policy lets, per stage."""
     program = worker.program
-    found = {}
     for stage in program.plan.stages:
         here = [task for task in worker.tasks if task.stage.id == stage.id]
-        homes = site.queues.get(stage.id)
-        if homes is not None:
-            members = [task for task in here if homes[task.index] == worker.slot]
-            away = [index for index, home in enumerate(homes) if home == worker.slot != site.placement[stage.id][index]]
+        owners = site.queues.get(stage.id)
+        if owners is not None:
+            members = [task for task in here if owners[task.index] == worker.slot]
+            away = [
+                index for index, owner in enumerate(owners) if owner == worker.slot != site.placement[stage.id][index]
+            ]
         else:
             members, away = here, []
         wanted = shares(stage, program.plan.inputs[stage.id], program.policy.inbox, program.policy.sharing)
         if wanted and members and len(members) + len(away) > 1:
-            found[stage.id] = _group(worker, site, members, away)
-    return found
+            worker.groups[stage.id] = _group(worker, site, delivery, members, away)
 
 
-def _group(worker: WorkerState, site: Site, members: list[Task], away: list[int]) -> Group:
+def _group(worker: WorkerState, site: Site, delivery: Delivery, members: list[Task], away: list[int]) -> Group:
     program, stage = worker.program, members[0].stage
     consumers = []
     channels: dict[int, Channel] = {}
@@ -54,16 +55,19 @@ def _group(worker: WorkerState, site: Site, members: list[Task], away: list[int]
         consumers.append(RemoteConsumer(box, stage.head.concurrency if stage.is_async else None))
     for number, channel in channels.items():
         worker.inbound[number] = (members[0], channel)
-    return _share(worker, members, channels, consumers)
+    return _share(worker, delivery, members, channels, consumers)
 
 
 def _share(
-    worker: WorkerState, members: list[Task], channels: dict[int, Channel], consumers: list[RemoteConsumer]
+    worker: WorkerState,
+    delivery: Delivery,
+    members: list[Task],
+    channels: dict[int, Channel],
+    consumers: list[RemoteConsumer],
 ) -> Group:
     own = {task: task.inbox for task in members if isinstance(task.inbox, Inbox)}
     inbox = SharedInbox({number: each for mine in own.values() for number, each in mine.channels.items()} | channels)
-    group = Group(worker, members, inbox, consumers)
-    group.own = own
+    group = Group(worker, delivery, own, inbox, consumers)
     for task, mine in own.items():
         inbox.adopt(mine.leave())
         task.inbox, task.group = inbox, group
@@ -81,8 +85,7 @@ def share(worker: WorkerState, stage: int, delivery: Delivery) -> bool:
         return False
     if not may_share(members[0].stage, worker.program.plan.inputs[stage]):
         return False
-    worker.groups[stage] = group = _share(worker, members, {}, [])
-    group.delivery = delivery
+    worker.groups[stage] = group = _share(worker, delivery, members, {}, [])
     group.wake()
     return True
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.reports import LinkReport
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -31,8 +33,8 @@ class LinkMeter:
         boxes = [box for task in tasks for outlet in task.outlets.values() for box in outlet.boxes]
         self._seen = {box.channel: self._seen.get(box.channel, (box.sent_total, box.bytes_sent)) for box in boxes}
 
-    def read(self, tasks: Iterable[Task], peers: Mapping[int, Peer]) -> list[list[int]]:
-        """Rows of edge, kind of link, tuples, bytes."""
+    def read(self, tasks: Iterable[Task], peers: Mapping[int, Peer]) -> tuple[LinkReport, ...]:
+        """What was sent by each edge and kind of link."""
         here = peers[self._slot].node_name if self._slot in peers else ""
         for task in tasks:
             for outlet in task.outlets.values():
@@ -45,7 +47,7 @@ class LinkMeter:
                         # A task that left and came back has begun to count again.
                         total[0] += now[0] - before[0] if now[0] >= before[0] else now[0]
                         total[1] += now[1] - before[1] if now[1] >= before[1] else now[1]
-        return [[edge, kind, *total] for (edge, kind), total in sorted(self._totals.items())]
+        return tuple(LinkReport(edge, kind, *total) for (edge, kind), total in sorted(self._totals.items()))
 
     def _kind(self, slot: int, here: str, peers: Mapping[int, Peer]) -> int:
         if slot == self._slot:

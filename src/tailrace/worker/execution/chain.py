@@ -26,6 +26,7 @@ from tailrace.worker.execution.steps import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tailrace.state.backend import BackendFactory, StateBackend
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.topology.plan import Stage, StageEdge
     from tailrace.worker.execution.steps import Sizes
@@ -37,33 +38,43 @@ STEPS: dict[str, type[Step]] = {
     "filter": Filter,
     "flat_map": FlatMap,
     "process": Process,
+    "branch": Branch,
+    "sink": SinkStep,
+}
+#: Those that are made with a backend for their state.
+KEYED_STEPS: dict[str, Callable[[OperatorSpec, TaskContext, StateBackend], Step]] = {
     "keyed_process": KeyedProcess,
     "count": Count,
     "reduce": Reduce,
     "aggregate": Aggregate,
-    "branch": Branch,
-    "sink": SinkStep,
 }
 
 #: What a run gave: per outgoing edge the values and the size of each bundle.
 Outputs = list[tuple[int, list[Any], "Sizes"]]
 
 
-def _step_class(verb: str) -> type[Step]:
-    if verb == "map_batches":
+def make_step(spec: OperatorSpec, ctx: TaskContext, backend_of: BackendFactory) -> Step:
+    """Make the step of an operator, with state of its own where it keeps any by key."""
+    if spec.verb in KEYED_STEPS:
+        return KEYED_STEPS[spec.verb](spec, ctx, backend_of(spec.name))
+    if spec.verb == "map_batches":
         from tailrace.worker.execution.batch_steps import MapBatches  # noqa: PLC0415 - only topologies that use it need Arrow
 
-        return MapBatches
-    return STEPS[verb]
+        return MapBatches(spec, ctx)
+    return STEPS[spec.verb](spec, ctx)
 
 
 class Chain:
     """The steps of a stage. Not shared between threads: the task runs it in one at a time."""
 
     def __init__(
-        self, stage: Stage, edges: tuple[StageEdge, ...], context_of: Callable[[OperatorSpec], TaskContext]
+        self,
+        stage: Stage,
+        edges: tuple[StageEdge, ...],
+        context_of: Callable[[OperatorSpec], TaskContext],
+        backend_of: BackendFactory,
     ) -> None:
-        self.steps = {spec.name: _step_class(spec.verb)(spec, context_of(spec)) for spec in stage.operators}
+        self.steps = {spec.name: make_step(spec, context_of(spec), backend_of) for spec in stage.operators}
         self.head = self.steps[stage.head.name]
         #: Whether a sink among the operators asks what its values came of.
         self.wants_origins = any(isinstance(step, SinkStep) and step.sink.wants_origins for step in self.steps.values())

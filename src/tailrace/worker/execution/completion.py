@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tailrace.batch import Batch
     from tailrace.worker.exchange.acks import Acknowledger
+    from tailrace.worker.execution.own_roots import OwnRoots
     from tailrace.worker.execution.task import SourceSide, Task, Work
     from tailrace.worker.worker_state import WorkerState
 
@@ -63,6 +64,8 @@ class Completion:
                 source.dry.add(work.partition)
             return
         source.read += len(values)
+        if source.owed and work.offsets[-1] + 1 >= source.owed.get(work.partition, 0):
+            source.owed.pop(work.partition, None)
         now_ns = self._worker.clock.now_ns()
         outputs = task.outputs_of(work)
         if not self._tracked or not task.outlets:
@@ -81,21 +84,32 @@ class Completion:
             source.replays.emitted(len(values))
 
     def _unrooted(self, task: Task, work: Work) -> None:
-        """Emit what hangs on no root: it is delivered in order, but neither tracked nor sent again."""
+        """Emit what came of no tuple: as roots of the task's own, or, without checkpoints, untracked but in order."""
         worker = self._worker
         if isinstance(work, TickWork):  # counted from its end, so that a long one leaves time for tuples
             task.next_tick_ns = worker.clock.now_ns() + int((task.chain.tick_every_s or 1.0) * _NS_PER_S)
         for edge, values, sizes in work.outputs:
+            if task.own is not None:
+                task.own.emit(task.outlets[edge], values, sizes, worker.clock.now_ns())
+                continue
             self._unanchored += 1
             lineage = mix(worker.slot << 48 | worker.attempt << 32, self._unanchored)
             heads = numbers((0, 0, lineage) if self._tracked else ())
             task.outlets[edge].emit(heads, values, sizes if self._tracked else None)
         if isinstance(work, CloseWork):
-            task.closed = True
-            for box in task.boxes:
-                box.ended = True
-                worker.dirty[box] = None
-            worker.control_out.append(protocol.TaskDone(task.stage.id, task.index))
+            task.finished = True
+            self.end_if_done(task)
+
+    def end_if_done(self, task: Task) -> None:
+        """End a task whose operators are closed, once what it gave by itself is complete."""
+        worker = self._worker
+        if task.closed or not task.finished or not task.closing or (task.own is not None and len(task.own.ledger)):
+            return
+        task.closed = True
+        for box in task.boxes:
+            box.ended = True
+            worker.dirty[box] = None
+        worker.control_out.append(protocol.TaskDone(task.stage.id, task.index))
 
     def repeat(self, task: Task, batch: Batch) -> None:
         """Answer duplicates: send again what they gave the first time, under the new incarnation."""
@@ -113,7 +127,7 @@ class Completion:
         if acks:
             self._acks.ack(task, acks)
 
-    def replay(self, task: Task, source: SourceSide, roots: list[int], *, lost: bool = False) -> None:
+    def replay(self, task: Task, source: SourceSide | OwnRoots, roots: list[int], *, lost: bool = False) -> None:
         """Send open roots again, each as its next incarnation; if a worker was lost, only that one counts."""
         now_ns = self._worker.clock.now_ns()
         for root in roots:

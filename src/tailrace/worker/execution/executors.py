@@ -1,6 +1,6 @@
 """Where a task's user code runs when it must not hold up its worker: a thread of its own, or an event loop.
 
-The loop hands pieces of work in and gets them back through one queue, ringing its bell; the pieces touch no state of
+The loop hands pieces of work in and gets them back through one queue, waking it; the pieces touch no state of
 the brain while they are out.
 """
 
@@ -43,9 +43,9 @@ def run_piece(work: Work) -> None:
 class Returns:
     """Finished pieces on their way back to the loop."""
 
-    def __init__(self, bell: Callable[[], None]) -> None:
+    def __init__(self, wakeup: Callable[[], None]) -> None:
         self._done: deque[Work] = deque()
-        self._bell = bell
+        self._wakeup = wakeup
         self._ended = False
 
     def __len__(self) -> int:
@@ -55,10 +55,10 @@ class Returns:
         """Bring a piece back, from any thread."""
         self._done.append(work)
         if not self._ended:
-            self._bell()
+            self._wakeup()
 
     def end(self) -> None:
-        """Ring no more: the loop has ended, and what its bell stands on goes."""
+        """Wake it no more: the loop has ended, and what its wakeup stands on goes."""
         self._ended = True
 
     def take(self) -> list[Work]:

@@ -1,45 +1,58 @@
-"""The keyed operators as the worker runs them: like ``steps``, with a dict of states by key."""
+"""The keyed operators as the worker runs them: like ``steps``, with a backend that has the state of each key.
+
+``chain`` makes them with a backend of their own; the built-in ones update its table in place. Whoever takes, moves or
+cuts state finds it as a ``StatefulStep``.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mypy_extensions import trait
+
 from tailrace.hot import count_keys
-from tailrace.state.keyed import Cell, KeyedState
 from tailrace.topology.operators import PORT_OUT
 from tailrace.worker.execution.steps import Map, Process, listed, regroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tailrace.state.backend import StateBackend
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.worker.execution.steps import Sizes
 
 
-class KeyedProcess(Process):
+@trait
+class StatefulStep:
+    """A step that keeps state by key."""
+
+    state: StateBackend
+
+
+class KeyedProcess(Process, StatefulStep):
     """A user's function or class with the state of the value's key."""
 
-    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext, state: StateBackend) -> None:
         super().__init__(spec, ctx)
-        self.states: KeyedState = {}
+        self.state = state
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Call it with each value, its key and the key's state."""
-        key_of, cell, process = self.spec.key, Cell(self.states), self.process
+        key_of, cell, process = self.spec.key, self.state.cell(), self.process
         for value in values:
             key = key_of(value)  # type: ignore[misc]
             into.append(listed(process(key, value, cell.at(key))))
 
 
-class Updates(Map):
+class Updates(Map, StatefulStep):
     """A running value per key: emitted with every value that comes in or, with ``emit="final"``, when the task ends.
 
     States are what moves with key groups, so whoever has a key at the end is the one that emits it.
     """
 
-    def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
+    def __init__(self, spec: OperatorSpec, ctx: TaskContext, state: StateBackend) -> None:
         super().__init__(spec, ctx)
-        self.states: KeyedState = {}
+        self.state = state
         self._final = spec.emit == "final"
 
     def give(self, values: list[Any], results: list[Any], sizes: Sizes) -> None:
@@ -59,7 +72,7 @@ class Updates(Map):
         if not self._final:
             return []
         found: list[Any] = []
-        for number, (key, held) in enumerate(self.states.items()):
+        for number, (key, held) in enumerate(self.state.items()):
             try:
                 found.append((key, self.result(held)))
             except Exception as error:  # noqa: BLE001, PERF203 - a user's function may raise anything
@@ -73,7 +86,9 @@ class Count(Updates):
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Count each key up."""
-        count_keys(self.states, values if isinstance(values, list) else list(values), into)
+        keys = values if isinstance(values, list) else list(values)
+        self.state.touch(keys)
+        count_keys(self.state.table, keys, into)
 
 
 class Reduce(Updates):
@@ -81,9 +96,9 @@ class Reduce(Updates):
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Combine each value with what its key has."""
-        states, key_of, fn = self.states, self.spec.key, self.spec.fn
+        states, key_of, fn = self.state.table, self.state.touching(self.spec.key), self.spec.fn  # type: ignore[arg-type]
         for value in values:
-            key = key_of(value)  # type: ignore[misc]
+            key = key_of(value)
             found = states[key] = fn(states[key], value) if key in states else value
             into.append((key, found))
 
@@ -93,12 +108,12 @@ class Aggregate(Updates):
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Add each value to its key's accumulator; a result that is held back is drawn at the end."""
-        states, key_of = self.states, self.spec.key
+        states, key_of = self.state.table, self.state.touching(self.spec.key)  # type: ignore[arg-type]
         init, add, result = self.spec.fn
         if self._final:
             result = None
         for value in values:
-            key = key_of(value)  # type: ignore[misc]
+            key = key_of(value)
             found = states[key] = add(states[key] if key in states else init(), value)
             into.append((key, found if result is None else result(found)))
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tailrace.worker.execution.completion import Completion
+    from tailrace.worker.execution.own_roots import OwnRoots
+    from tailrace.worker.execution.task import SourceSide, Task
     from tailrace.worker.worker_state import WorkerState
 
 _NEVER_NS = 1 << 62
@@ -26,8 +28,9 @@ class ReplayTimer:
 
     def refresh(self) -> None:
         """Tasks have come or gone."""
-        sources = self._worker.sources
-        self._sources = [(task, side, side.replays) for task, side in sources if side.replays is not None]
+        sides: list[tuple[Task, SourceSide | OwnRoots]] = [*self._worker.sources]
+        sides += [(task, task.own) for task in self._worker.tasks if task.own is not None]
+        self._sources = [(task, side, side.replays) for task, side in sides if side.replays is not None]
         self._next_ns = 0
         #: Whether looking cannot wait for the loop's housekeeping.
         self.pressing = any(replays.pressing for _, _, replays in self._sources)

@@ -99,8 +99,11 @@ class Scheduler:
                 if work is not None:
                     return work
                 looks += 1  # all duplicates; taken for idleness, each batch of them would cost a sleep
-            elif inbox is not None and inbox.ended and not task.in_flight and not task.closing:
-                return self._close_work(task)
+            elif inbox is not None and inbox.ended and not task.in_flight:
+                if not task.closing and not task.finished:
+                    return self._close_work(task)
+                task.closing = True
+                self._completion.end_if_done(task)
         return None
 
     @property
@@ -119,7 +122,7 @@ class Scheduler:
         arrivals, batch = task.inbox.take(values_max)  # type: ignore[union-attr]
         now_ns = self._worker.clock.now_ns()
         for channel, count, since_ns in arrivals:
-            if channel.consumed - channel.reported >= channel.credit_step:
+            if channel.credit_due:
                 self._delivery.credit(channel)
             task.waited_ns += (now_ns - since_ns) * count
         keep = task.deduplicator.admit(batch) if task.deduplicator is not None else None

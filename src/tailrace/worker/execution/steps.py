@@ -15,10 +15,11 @@ from mypy_extensions import mypyc_attr
 
 from tailrace.errors import TailraceError
 from tailrace.hot import has_kind
+from tailrace.program.errors import user_stack
 from tailrace.topology.contracts import Unreadable
-from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter
+from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter, HasSnapshot
 from tailrace.worker.blame import step_error
-from tailrace.worker.errors import user_stack
+from tailrace.worker.execution.user_state import UserState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,6 +64,11 @@ class Step:
     @property
     def tick_every_s(self) -> float | None:
         """How often the operator wants to be ticked, if at all."""
+        return None
+
+    @property
+    def user_state(self) -> UserState | None:
+        """What the user's object remembers; None where there is no object, or it remembers nothing."""
         return None
 
     def open(self) -> None:
@@ -240,6 +246,11 @@ class Process(FlatMap):
         """What the user's class says."""
         return getattr(self.user, "tick_every_s", None)
 
+    @property
+    def user_state(self) -> UserState | None:
+        """What the user's object remembers, if it is one."""
+        return UserState(self.user) if self._object else None
+
     def open(self) -> None:
         """Open the user's operator, if it is an object."""
         if self._object:
@@ -285,6 +296,11 @@ class SinkStep(Step):
         super().__init__(spec, ctx)
         self.sink = copy.deepcopy(spec.fn)
         self._numbers: list[int] | None = None
+
+    @property
+    def user_state(self) -> UserState | None:
+        """What the sink remembers, if it speaks of any."""
+        return UserState(self.sink) if isinstance(self.sink, HasSnapshot) else None
 
     def open(self) -> None:
         """Open the sink."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tailrace.batch import HEAD_PLACES, Batch, numbers, root_id
 from tailrace.metrics.histogram import Histogram
+from tailrace.worker.snapshots.transit import TaskCounters
 
 if TYPE_CHECKING:
     from tailrace.acking.dedup import Deduplicator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tailrace.worker.exchange.outlet import Outlet, Output
     from tailrace.worker.exchange.shared_queues import Group
     from tailrace.worker.execution.chain import Chain, Outputs
+    from tailrace.worker.execution.own_roots import OwnRoots
 
 Mode = Literal["inline", "thread", "async"]
 
@@ -51,12 +53,18 @@ class Task:
         self.group: Group | None = None
         self.deduplicator: Deduplicator | None = None
         self.source: SourceSide | None = None
+        #: What it emits by itself, where the query has checkpoints.
+        self.own: OwnRoots | None = None
         self.mode: Mode = "async" if stage.is_async else "thread" if stage.head.blocking else "inline"
         self.in_flight = 0
         self.pieces: list[Work] = []
         self.queued = False
+        #: Its end was begun; its operators are closed; what they gave at the end is complete and it has said so.
         self.closing = False
+        self.finished = False
         self.closed = False
+        #: Whether the deployment it belongs to is no more.
+        self.dropped = False
         self.next_tick_ns: int | None = None
         #: Whether its last turn was a tick.
         self.ticked = False
@@ -132,6 +140,19 @@ class Task:
         """Processor time of all tuples, from what the measured ones took."""
         return self._sampled_ns * self.tuples_in // max(1, self._sampled_tuples)
 
+    def counters(self) -> TaskCounters:
+        """What it has counted, and what it knows of its cost."""
+        return TaskCounters(
+            self.tuples_in, self.busy_ns, self.waited_ns,
+            self._sampled_ns, self._sampled_tuples, self._cost_ns, self._turn_values,
+        )  # fmt: skip
+
+    def count_on(self, counters: TaskCounters) -> None:
+        """Go on from what the same task has counted elsewhere."""
+        self.tuples_in, self.busy_ns, self.waited_ns = counters.tuples_in, counters.busy_ns, counters.waited_ns
+        self._sampled_ns, self._sampled_tuples = counters.sampled_ns, counters.sampled_tuples
+        self._cost_ns, self._turn_values = counters.cost_ns, counters.turn_values
+
     def adopt(self, lineage: int, inc: int) -> bool:
         """Let a bundle that is being worked on answer for the newest incarnation of its root; false if it is not."""
         for piece in self.pieces:
@@ -174,6 +195,8 @@ class SourceSide:
         self.record_bytes = 0
         #: When some partition may have something, as found when none had.
         self.ready_ns = 0
+        #: Per partition how far it must be read, come what may: other tasks have effects of these roots in their cuts.
+        self.owed: dict[int, int] = {}
         #: Partitions of which a read gave nothing since somebody asked.
         self.dry: set[int] = set()
         self._turns = deque(readers.items())
@@ -182,7 +205,7 @@ class SourceSide:
     def exhausted(self) -> bool:
         """Whether no more is to be read."""
         if self.draining:
-            return True
+            return not self.owed
         for reader in self.readers.values():  # noqa: SIM110 - asked in every round; all() takes twice as long
             if not reader.finished:
                 return False
@@ -194,7 +217,7 @@ class SourceSide:
         for _ in range(len(self._turns)):
             partition, reader = self._turns[0]
             self._turns.rotate(-1)
-            if not reader.finished:
+            if not reader.finished and not (self.draining and partition not in self.owed):
                 wait_s = reader.wait_s()
                 if wait_s <= 0:
                     return partition, reader

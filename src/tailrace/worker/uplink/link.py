@@ -1,4 +1,4 @@
-"""A worker's side of its node's limited uplink: queues in front of it, turns taken at the board, the link's own clock.
+"""A worker's side of its node's limited uplink: queues in front of it, turns taken in the table, the link's own clock.
 
 ``delivery`` hands over the outboxes whose destinations are on other nodes; ``send`` sends of them what the gate grants
 and the link carries by then, and leaves the rest for another round of the loop. Made by the brain only where a limited
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import logging
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tailrace.sending.gate import Entry, GateSettings
 from tailrace.sending.registry import gate_by_name
 from tailrace.worker.uplink.queue import Queue
-from tailrace.worker.uplink.shared_memory import Board
+from tailrace.worker.uplink.shared_memory import UplinkTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,22 +25,23 @@ if TYPE_CHECKING:
     from tailrace.config import Settings
     from tailrace.protocol import Peer
     from tailrace.sending.outbox import Outbox
+    from tailrace.worker.execution.task import Task
     from tailrace.worker.uplink.queue import Head
     from tailrace.worker.worker_state import WorkerState
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
-#: How often a worker with something to send looks at the board at most.
+#: How often a worker with something to send looks at the table at most.
 _LOOK_NS = 250_000
-#: A worker that has been at the board for so long does not run.
+#: A worker that has been at the table for so long does not run.
 _STOPPED_NS = 1_000_000_000
 
 
 class Meets(Protocol):
     """Tells which workers stand behind the same uplink."""
 
-    def meet(self, peers: Iterable[Peer]) -> tuple[frozenset[int], Board]:
-        """Find the slots of this node and the board they share."""
+    def meet(self, peers: Iterable[Peer]) -> tuple[frozenset[int], UplinkTable]:
+        """Find the slots of this node and the table they share."""
         ...
 
 
@@ -78,11 +79,11 @@ class Uplink:
         #: When to look again; None when nothing here waits for the link.
         self._next_ns: int | None = None
         self._shut_out_ns: int | None = None
-        self._near, self._board = node_peers.meet(peers.values())
+        self._near, self._table = node_peers.meet(peers.values())
 
     def meet(self, peers: Mapping[int, Peer]) -> None:
         """A worker was replaced: see again who stands on this node."""
-        near, self._board = self._node_peers.meet(peers.values())
+        near, self._table = self._node_peers.meet(peers.values())
         self._next_ns = self._shut_out_ns = None
         if near != self._near:
             self._near = near
@@ -110,12 +111,16 @@ class Uplink:
 
     def _enter(self, box: Outbox) -> Queue:
         task = self._worker.task_of(box)
-        number = self._bases[task.stage.id] + task.index
+        number = self._number(task)
         queue = self._queues.get(number)
         if queue is None:
             queue = self._queues[number] = Queue(number, task)
         self._queue_of[box] = queue
         return queue
+
+    def _number(self, task: Task) -> int:
+        """The number of a task in the whole topology."""
+        return self._bases[task.stage.id] + task.index
 
     # -- out -----------------------------------------------------------------------------------------------------
 
@@ -128,25 +133,25 @@ class Uplink:
         if not waiting:
             self._shut_out_ns = None
             return
-        if not self._board.lock():
+        if not self._table.lock():
             self._shut_out(now_ns)
             return
         try:
             self._shut_out_ns = None
             for queue in waiting:
-                if queue.changed or now_ns >= queue.due_ns or self._board.granted(queue.number):
+                if queue.changed or now_ns >= queue.due_ns or self._table.granted(queue.number):
                     self._send_granted(queue, now_ns)
             free_ns = self._grant(now_ns)
             for queue in waiting:
-                if self._board.granted(queue.number):
+                if self._table.granted(queue.number):
                     self._send_granted(queue, now_ns)
         finally:
-            self._board.unlock()
+            self._table.unlock()
         if any(queue.shown_tuples for queue in waiting):  # the rest waits for its receivers, not for the link
             self._next_ns = max(now_ns + _LOOK_NS, min(free_ns, now_ns + self._settings.tau_ns))
 
     def wait_ns(self, now_ns: int) -> int | None:
-        """How long until the board is to be looked at; None when nothing waits for the link."""
+        """How long until the table is to be looked at; None when nothing waits for the link."""
         return None if self._next_ns is None else max(0, self._next_ns - now_ns)
 
     def _grant(self, now_ns: int) -> int:
@@ -155,11 +160,11 @@ class Uplink:
         Whoever looks first grants for all, and each worker sends its own when it looks next: the link loses no time to
         turns that pass from one process to another.
         """
-        board = self._board
-        free_ns, turn = board.turn()
+        table = self._table
+        free_ns, turn = table.turn()
         if free_ns > now_ns:
             return free_ns
-        left, waiting = turn.tuples_max, board.entries()
+        left, waiting = turn.tuples_max, table.entries()
         # Since then the link could not have been idle, had its workers looked in time.
         busy_ns = min([entry.since_ns for entry in waiting.values()], default=now_ns)
         begin_ns = max(free_ns, busy_ns, now_ns - self._settings.max_wait_ns)
@@ -174,19 +179,19 @@ class Uplink:
                 continue
             each_ns = int(entry.bytes / entry.tuples * self._ns_per_byte) + 1
             tuples = min(left, entry.tuples, (now_ns - begin_ns) // each_ns + 1)
-            board.grant(entry.outbox, tuples)
+            table.grant(entry.outbox, tuples)
             begin_ns = free_ns = begin_ns + tuples * each_ns
             left -= tuples
             if tuples < entry.tuples:
                 waiting[entry.outbox] = _aged(_without(entry, tuples))
             else:
                 del waiting[entry.outbox]
-        board.set_turn(free_ns, turn, left)
+        table.set_turn(free_ns, turn, left)
         return free_ns
 
     def _send_granted(self, queue: Queue, now_ns: int) -> None:
-        """Send what a queue was granted, oldest first, and put on the board what is left."""
-        worker, granted = self._worker, self._board.granted(queue.number)
+        """Send what a queue was granted, oldest first, and enter in the table what is left."""
+        worker, granted = self._worker, self._table.granted(queue.number)
         heads = queue.heads(worker.outgoing)
         unpaid_bytes = -granted * queue.shown_bytes
         while granted > 0 and heads:
@@ -204,34 +209,29 @@ class Uplink:
             else:
                 del heads[box]
         if unpaid_bytes:  # sizes differ, bundles go whole, a grant may find its receiver full
-            self._board.delay(int(unpaid_bytes * self._ns_per_byte))
+            self._table.delay(int(unpaid_bytes * self._ns_per_byte))
         since_ns = min([head.since_ns for head in heads.values()], default=now_ns)
         first = sum([head.tuples for head in heads.values() if head.since_ns == since_ns])
         tuples, each = queue.show(heads)
         queue.due_ns = now_ns + self._settings.tau_ns // 2
-        self._board.show(
+        self._table.show(
             Entry(queue.number, queue.operator, -1, tuples, tuples * each, since_ns, now_ns, queue.alone, first)
         )
 
     def _shut_out(self, now_ns: int) -> None:
-        """Another worker is at the board: come back soon; if it was stopped there, go on without the others."""
+        """Another worker is at the table: come back soon; if it was stopped there, go on without the others."""
         self._next_ns = now_ns + _LOOK_NS
         if self._shut_out_ns is None:
             self._shut_out_ns = now_ns
         elif now_ns - self._shut_out_ns > _STOPPED_NS:
-            logging.getLogger("tailrace.worker").warning("worker %d: the gate's board is held up", self._worker.slot)
-            self._board = Board.in_memory()
+            logging.getLogger("tailrace.worker").warning("worker %d: the gate's table is held up", self._worker.slot)
+            self._table = UplinkTable.in_memory()
 
     # -- told ----------------------------------------------------------------------------------------------------
 
-    def tell(self, snapshot: dict[str, Any]) -> None:
-        """Enter in a worker's report how much of each task waits for the link, and at most did since the last one."""
-        of_task = {queue.place: queue for queue in self._queues.values()}
-        for row in snapshot["tasks"]:
-            queue = of_task.get((row["stage"], row["task"]))
-            if queue is not None:
-                row |= {"uplink": queue.tuples, "uplink_most": queue.most}
-                queue.most = queue.tuples
+    def queue_of_task(self, task: Task) -> Queue | None:
+        """What a task has waiting for the link, if it has ever had any."""
+        return self._queues.get(self._number(task))
 
 
 def _without(entry: Entry, tuples: int) -> Entry:

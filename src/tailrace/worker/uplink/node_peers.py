@@ -1,4 +1,4 @@
-"""Which workers stand behind the same uplink as this one, and the board on which they take turns.
+"""Which workers stand behind the same uplink as this one, and the table in which they take turns.
 
 ``main`` makes one per worker where a limited link is set and hands it to the brain, which asks again whenever a worker
 was replaced. What a node is comes from the setting ``node_is``; behind one uplink are those of a node that can read
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from tailrace.transport.node_endpoint import same_node
 from tailrace.transport.segments import SegmentError
-from tailrace.worker.uplink.shared_memory import Board
+from tailrace.worker.uplink.shared_memory import UplinkTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tailrace.protocol import Peer
 
-BOARD_NAME = "board"
+TABLE_NAME = "uplink"
 
 
 def node_name(node_is: str, executor: str, slot: int) -> str:
@@ -36,15 +36,15 @@ class NodePeers:
         self.path = path
         self._slot = slot
         self._node = node
-        self._own = Board.create(path)
-        self._shared: tuple[str, Board] = (path, self._own)
+        self._own = UplinkTable.create(path)
+        self._shared: tuple[str, UplinkTable] = (path, self._own)
 
-    def meet(self, peers: Iterable[Peer]) -> tuple[frozenset[int], Board]:
-        """Find the slots of this node and the board they share: that of the lowest slot among them."""
+    def meet(self, peers: Iterable[Peer]) -> tuple[frozenset[int], UplinkTable]:
+        """Find the slots of this node and the table they share: that of the lowest slot among them."""
         near = {
-            peer.slot: peer.board
+            peer.slot: peer.uplink_table
             for peer in peers
-            if peer.slot != self._slot and peer.node == self._node and peer.board and same_node(peer)
+            if peer.slot != self._slot and peer.node == self._node and peer.uplink_table and same_node(peer)
         }
         near[self._slot] = self.path
         self._share(near[min(near)])
@@ -54,10 +54,10 @@ class NodePeers:
         if path == self._shared[0]:
             return
         try:
-            found = self._own if path == self.path else Board.attach(path)
+            found = self._own if path == self.path else UplinkTable.attach(path)
         except SegmentError as error:
             # Its maker is gone; until its successor is known this worker keeps turns with itself.
-            logging.getLogger("tailrace.worker").warning("worker %d: no common board: %s", self._slot, error)
+            logging.getLogger("tailrace.worker").warning("worker %d: no common table: %s", self._slot, error)
             path, found = self.path, self._own
         self._let_go()
         self._shared = (path, found)
@@ -67,6 +67,6 @@ class NodePeers:
             self._shared[1].close()
 
     def close(self) -> None:
-        """Let go of all boards; the file goes with the worker's folder."""
+        """Let go of all tables; the file goes with the worker's folder."""
         self._let_go()
         self._own.close()

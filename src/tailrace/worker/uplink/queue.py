@@ -37,16 +37,21 @@ class Queue:
         self.tuples = 0
         #: Most tuples that waited since the last report.
         self.most = 0
-        #: Whether the board is behind, and when it has to be told in any case.
+        #: Whether the table is behind, and when it has to be told in any case.
         self.changed = True
         self.due_ns = 0
-        #: How many tuples might be sent and what one takes on the link, as the board was told last.
+        #: How many tuples might be sent and what one takes on the link, as the table was told last.
         self.shown_tuples = 0
         self.shown_bytes = FIRST_GUESS_BYTES
         self._tuple_bytes = float(FIRST_GUESS_BYTES)
         #: Per outbox how many tuples it has here in all, and how many came together and when, oldest first.
         self._known: dict[Outbox, int] = {}
         self._filed: dict[Outbox, deque[list[int]]] = {}
+
+    def read_most(self) -> int:
+        """The most tuples that waited since this was last asked."""
+        most, self.most = self.most, self.tuples
+        return most
 
     def file(self, box: Outbox, now_ns: int) -> None:
         """Note what has come into an outbox, or that it may have room, since it was last looked at."""
@@ -91,7 +96,7 @@ class Queue:
         return {box: head for box in self._filed if (head := self.head(box, outgoing)) is not None}
 
     def show(self, heads: dict[Outbox, Head]) -> tuple[int, int]:
-        """How many tuples wait in the outboxes that may send, and what one takes, by those sent; the board is told."""
+        """How many tuples wait in the outboxes that may send, and what one takes, by those sent; the table is told."""
         self.changed = False
         self.shown_tuples = self.tuples if len(heads) == len(self._filed) else sum([self._known[box] for box in heads])
         self.shown_bytes = max(1, round(self._tuple_bytes))

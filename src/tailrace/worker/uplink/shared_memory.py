@@ -1,4 +1,4 @@
-"""The board of a node's gate in shared memory: what each sending task has waiting, whose turn it is, the link's clock.
+"""The table of a node's gate in shared memory: what each sending task has waiting, whose turn it is, the link's clock.
 
     head, 64 bytes
     +-----------+----------+---------------+-----------+------------+----------+---------+-------------+
@@ -12,7 +12,7 @@
     +--------------+------------+------------+-----------+-------------+------------+----------+--------------+
 
 All little endian. A row's number is that of its task in the whole topology, so that workers need not agree on it. Each
-worker makes a board in its folder when a limited link is set; the workers of a node use the same one (``node_peers``).
+worker makes a table in its folder when a limited link is set; the workers of a node use the same one (``node_peers``).
 The lock is the kernel's lock on the file, which goes with its holder, so that a dead one blocks nobody.
 """
 
@@ -25,10 +25,9 @@ import os
 import struct
 from typing import NamedTuple
 
-from tailrace.sending.gate import Cursor, Entry, Grant
+from tailrace.sending.gate import GATE_TASKS_MAX, Cursor, Entry, Grant
 from tailrace.transport.segments import SegmentError, as_segment_error, check_ours, create_file
 
-ROWS_MAX = 4096
 _MAGIC = 0x54524742
 _HEAD = struct.Struct("<IIqiiiiq")
 _HEAD_BYTES = 64
@@ -39,7 +38,7 @@ _ROWS = struct.Struct("<I")
 _ROWS_AT = 4
 _FREE = struct.Struct("<q")
 _FREE_AT = 8
-BOARD_BYTES = _HEAD_BYTES + ROWS_MAX * _ROW.size
+TABLE_BYTES = _HEAD_BYTES + GATE_TASKS_MAX * _ROW.size
 _ALONE = 1
 _U32 = (1 << 32) - 1
 
@@ -51,8 +50,8 @@ class Turn(NamedTuple):
     grant: Grant
 
 
-class Board:
-    """The board, in a file or in the memory of this process alone."""
+class UplinkTable:
+    """The table, in a file or in the memory of this process alone."""
 
     def __init__(self, memory: mmap.mmap, descriptor: int | None = None) -> None:
         self._memory = memory
@@ -60,27 +59,27 @@ class Board:
         self._descriptor = descriptor
 
     @classmethod
-    def in_memory(cls) -> Board:
+    def in_memory(cls) -> UplinkTable:
         """Make one that no other process sees."""
-        board = cls(mmap.mmap(-1, BOARD_BYTES))
-        board.clear()
-        return board
+        table = cls(mmap.mmap(-1, TABLE_BYTES))
+        table.clear()
+        return table
 
     @classmethod
-    def create(cls, path: str) -> Board:
+    def create(cls, path: str) -> UplinkTable:
         """Make one in a file that must not be there yet, for this user alone."""
         descriptor = create_file(path)
         try:
-            os.ftruncate(descriptor, BOARD_BYTES)
-            board = cls(mmap.mmap(descriptor, BOARD_BYTES), descriptor)
+            os.ftruncate(descriptor, TABLE_BYTES)
+            table = cls(mmap.mmap(descriptor, TABLE_BYTES), descriptor)
         except OSError as error:
             os.close(descriptor)
             raise as_segment_error(error, path) from error
-        board.clear()
-        return board
+        table.clear()
+        return table
 
     @classmethod
-    def attach(cls, path: str) -> Board:
+    def attach(cls, path: str) -> UplinkTable:
         """Open another worker's, if it is one and belongs to this user."""
         check_ours(path)
         try:
@@ -88,17 +87,17 @@ class Board:
         except OSError as error:
             raise as_segment_error(error, path) from error
         try:
-            board = cls(mmap.mmap(descriptor, BOARD_BYTES), descriptor)
+            table = cls(mmap.mmap(descriptor, TABLE_BYTES), descriptor)
         except (OSError, ValueError) as error:  # ValueError: the file is too short
             os.close(descriptor)
             raise SegmentError(
-                f"{path} was expected to be a gate's board of {BOARD_BYTES} bytes, found: {error}.",
+                f"{path} was expected to be a gate's table of {TABLE_BYTES} bytes, found: {error}.",
                 "It was not made by this release of Tailrace; start the query again.",
             ) from error
-        if _HEAD.unpack_from(board._view)[0] != _MAGIC:
-            board.close()
-            raise SegmentError(f"{path} was expected to be a gate's board, found something else.")
-        return board
+        if _HEAD.unpack_from(table._view)[0] != _MAGIC:
+            table.close()
+            raise SegmentError(f"{path} was expected to be a gate's table, found something else.")
+        return table
 
     def close(self) -> None:
         """Let go of the memory; the file goes with its maker's folder."""
@@ -111,7 +110,7 @@ class Board:
     # -- the lock ------------------------------------------------------------------------------------------------
 
     def lock(self) -> bool:
-        """Try to be the only one at the board; false, without waiting, when another process is."""
+        """Try to be the only one at the table; false, without waiting, when another process is."""
         if self._descriptor is None:
             return True
         try:
@@ -121,7 +120,7 @@ class Board:
         return True
 
     def unlock(self) -> None:
-        """Let others at the board."""
+        """Let others at the table."""
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
                 fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
@@ -170,7 +169,7 @@ class Board:
 
     def entries(self) -> dict[int, Entry]:
         """What each queue has waiting beyond what it may send already, as old as all it has."""
-        rows = min(ROWS_MAX, _ROWS.unpack_from(self._view, _ROWS_AT)[0])
+        rows = min(GATE_TASKS_MAX, _ROWS.unpack_from(self._view, _ROWS_AT)[0])
         found = {}
         for number, row in enumerate(_ROW.iter_unpack(self._view[_HEAD_BYTES : _at(rows)])):
             operator, flags, tuples, first, granted, each, since_ns, refreshed_ns = row

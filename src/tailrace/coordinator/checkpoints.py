@@ -1,0 +1,262 @@
+"""The coordinator's part in checkpoints: one epoch after the other through its steps, and the way back to the last.
+
+    marks    ``AskMarks`` to all -> ``CutMarks`` by all: below which offsets everything is complete
+    prepare  ``PrepareCut`` with them to all -> ``CutPrepared`` by all
+    cut      ``Cut`` to all -> ``PartWritten`` by all
+    publish  the manifest is the next entry of the log -> ``EpochDurable`` to all
+
+Until it is published an epoch can fail by itself: the next one begins anew. When a worker is lost, all are deployed
+again as of the last durable epoch, under a new execution number. Decision 033 has the argument. Pure: what is to be
+written waits in ``publish`` for someone who may wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from tailrace import protocol
+from tailrace.checkpoint.errors import CheckpointsFailedError, CheckpointTakenOverError
+from tailrace.checkpoint.manifest import Manifest, OperatorRow, PartitionRow, TaskRow
+from tailrace.topology.operators import holds_state
+
+if TYPE_CHECKING:
+    from tailrace.checkpoint.settings import Checkpoint
+    from tailrace.coordinator.brain import CoordinatorBrain
+
+_log = logging.getLogger("tailrace")
+_NS_PER_S = 1_000_000_000
+
+TaskId = tuple[int, int]
+
+
+class Checkpoints:
+    """The checkpoints of one query."""
+
+    def __init__(self, brain: CoordinatorBrain, settings: Checkpoint, resumed: Manifest | None) -> None:
+        self._brain = brain
+        self._settings = settings
+        self.attempt = 1 if resumed is None else resumed.attempt
+        self.execution = 1
+        #: The newest epoch that was begun, and the entry of the last one that is durable.
+        self.epoch = 0 if resumed is None else resumed.epoch
+        self.durable = resumed
+        self.state = "idle"
+        self.failures = 0
+        #: Failures since the last success.
+        self._failed_in_a_row = 0
+        #: Entries to be written, and the one that was handed out for it and has not come back.
+        self.publish: deque[Manifest] = deque()
+        self._publishing: Manifest | None = None
+        #: Per task its parts, the base first: what is known to be written.
+        self._chains: dict[TaskId, list[str]] = {}
+        self._awaited: set[int] = set()
+        self._marks: dict[int, int] = {}
+        self._offsets: dict[int, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._begun_ns = 0
+        self._due_ns = 0
+        #: Whether all tasks have come to their end: the query ends with the next epoch that is durable.
+        self._last = False
+        if resumed is not None:
+            self._go_back(resumed)
+
+    # -- one epoch after the other -------------------------------------------------------------------------------
+
+    def tick(self, now_ns: int) -> None:
+        """Begin an epoch if one is due and everyone is there; give one up that takes too long."""
+        settings, brain = self._settings, self._brain
+        if self.state in {"marks", "prepare", "cut"} and now_ns - self._begun_ns > settings.timeout_s * _NS_PER_S:
+            waiting = ", ".join(f"worker {slot}" for slot in sorted(self._awaited))
+            self._failed(
+                f"it took longer than {settings.timeout_s:g} s; {waiting} had not come to the end of {self.state!r}"
+            )
+        due = now_ns >= self._due_ns or self._last
+        if self.state == "idle" and due and brain.operations.idle and all(each.open for each in brain.members.values()):
+            self._due_ns = now_ns + int(settings.every_s * _NS_PER_S)
+            self._begun_ns = now_ns
+            self.epoch += 1
+            self._marks, self._offsets, self._numbers = {}, {}, {}
+            self._enter("marks", protocol.AskMarks(self.epoch))
+
+    @property
+    def idle(self) -> bool:
+        """Whether no epoch is under way."""
+        return self.state == "idle"
+
+    def _enter(self, state: str, order: protocol.FromCoordinator) -> None:
+        self.state = state
+        self._awaited = set(self._brain.members)
+        self._brain.tell_all(order)
+
+    def on_message(self, slot: int, message: protocol.FromWorker) -> None:
+        """Take in what a worker says about an epoch."""
+        if isinstance(message, protocol.PartWritten):
+            self._written(message)
+        if getattr(message, "epoch", 0) != self.epoch:
+            return
+        match message:
+            case protocol.CutMarks(marks=marks) if self.state == "marks":
+                self._marks |= marks
+                self._heard(slot)
+            case protocol.CutPrepared() if self.state == "prepare":
+                self._heard(slot)
+            case protocol.PartWritten() if self.state == "cut":
+                self._offsets |= message.offsets
+                self._numbers |= message.numbers
+                self._heard(slot)
+            case protocol.CutFailed(message=reason, hint=hint) if self.state == "cut":
+                self._failed(reason, hint)
+
+    def _heard(self, slot: int) -> None:
+        self._awaited.discard(slot)
+        if self._awaited:
+            return
+        if self.state == "marks":
+            self._enter("prepare", protocol.PrepareCut(self.epoch, self._marks))
+        elif self.state == "prepare":
+            self._enter("cut", protocol.Cut(self.epoch))
+        else:
+            self.state = "publish"
+            self._publishing = self._manifest()
+            self.publish.append(self._publishing)
+
+    def _written(self, message: protocol.PartWritten) -> None:
+        """A part is there, whether its epoch becomes durable or not: the next of these tasks builds on it."""
+        for stage, task, is_base in message.tasks:
+            chain = self._chains.setdefault((stage, task), [])
+            if is_base:
+                self._chains[stage, task] = chain = []
+            if message.name not in chain:
+                chain.append(message.name)
+
+    def next_to_publish(self) -> Manifest | None:
+        """The entry that is to be made now; None if there is none."""
+        return self.publish.popleft() if self.publish else None
+
+    def published(self, manifest: Manifest, error: Exception | None) -> None:
+        """An entry was made, or could not be. If a worker was lost meanwhile, this is where all go back to."""
+        self._publishing = None
+        if isinstance(error, CheckpointTakenOverError):
+            self._brain.fail(error)
+            return
+        if error is not None:
+            self._failed(getattr(error, "message", f"{type(error).__name__}: {error}"), getattr(error, "hint", ""))
+            return
+        self.durable = manifest
+        self._failed_in_a_row = 0
+        if self.state != "publish":
+            return
+        self.state = "idle"
+        self._brain.tell_all(protocol.EpochDurable(manifest.epoch))
+        if self._last and self._brain.all_done:
+            self._brain.end()
+
+    def _failed(self, reason: str, hint: str = "") -> None:
+        self.state = "lost" if self.state == "lost" else "idle"
+        self.failures += 1
+        self._failed_in_a_row += 1
+        _log.warning("query %s: checkpoint %d failed: %s", self._brain.program.plan.name, self.epoch, reason)
+        if self._failed_in_a_row > self._settings.tolerated_failures:
+            self._brain.fail(
+                CheckpointsFailedError(
+                    f"{self._failed_in_a_row} checkpoints in a row failed, {self._settings.tolerated_failures} are "
+                    f"tolerated; the last one because: {reason}",
+                    hint or "See to the store, or raise tolerated_failures.",
+                )
+            )
+
+    def all_done(self) -> None:
+        """All tasks have come to their end: cut once more, so that everything they did is durable, then end."""
+        self._last = True
+
+    # -- the way back --------------------------------------------------------------------------------------------
+
+    def lost(self) -> None:
+        """A worker is lost: no epoch begins until everyone was deployed again."""
+        self.state = "lost"
+        self._last = False
+
+    @property
+    def may_go_back(self) -> bool:
+        """Whether it is known which epoch is the last that is durable."""
+        return self._publishing is None
+
+    def go_back(self) -> None:
+        """Everyone is there again: begin another execution as of the last durable epoch."""
+        self.execution += 1
+        self.state = "idle"
+        if self.durable is not None:
+            self._go_back(self.durable)
+        else:
+            self._chains = {}
+            self._brain.tables.clear()
+
+    def _go_back(self, manifest: Manifest) -> None:
+        stages = {stage.head.name: stage.id for stage in self._brain.program.plan.stages}
+        self._chains = {(stages[row.operator], row.task): list(row.objects) for row in manifest.tasks}
+        self._brain.tables.clear()
+        self._brain.tables.update({stages[name]: table for name, table in manifest.tables.items()})
+
+    @property
+    def marks(self) -> dict[int, int]:
+        """Where sources begin: the marks of the last durable epoch."""
+        return {} if self.durable is None else {row.number: row.mark for row in self.durable.partitions}
+
+    @property
+    def numbers(self) -> dict[tuple[str, int], int]:
+        """Per operator and task the number of its next message to the driver, as of the last durable epoch."""
+        found = {} if self.durable is None else self.durable.numbers
+        return {(name.rpartition("/")[0], int(name.rpartition("/")[2])): number for name, number in found.items()}
+
+    def order_for(self, slot: int) -> protocol.Durability:
+        """What a worker needs to begin, or to begin again."""
+        placement = self._brain.placement
+        durable = self.durable
+        return protocol.Durability(
+            self.attempt,
+            self.execution,
+            0 if durable is None else durable.epoch,
+            [
+                (stage, task, names)
+                for (stage, task), names in self._chains.items()
+                if placement[stage][task] == slot and durable is not None
+            ],
+            {} if durable is None else {row.number: row.offset for row in durable.partitions},
+        )
+
+    # -- what is written -----------------------------------------------------------------------------------------
+
+    def _manifest(self) -> Manifest:
+        brain, plan = self._brain, self._brain.program.plan
+        return Manifest(
+            number=1 if self.durable is None else self.durable.number + 1,
+            kind="checkpoint",
+            query=plan.name,
+            attempt=self.attempt,
+            execution=self.execution,
+            epoch=self.epoch,
+            created_unix_s=time.time(),
+            drained=self._last,
+            operators=tuple(
+                OperatorRow(spec.name, spec.verb, stage.tasks, holds_state(spec))
+                for stage in plan.stages
+                for spec in stage.operators
+            ),
+            partitions=tuple(self._partition(row) for row in brain.partitions),
+            tasks=tuple(
+                TaskRow(plan.stages[stage].head.name, task, tuple(names))
+                for (stage, task), names in sorted(self._chains.items())
+            ),
+            tables={plan.stages[stage].head.name: table for stage, table in brain.tables.items()},
+            numbers=dict(self._numbers),
+            key_groups=brain.program.settings.key_groups,
+        )
+
+    def _partition(self, row: list[Any]) -> PartitionRow:
+        number, stage, _, name = row
+        operator = self._brain.program.plan.stages[stage].head.name
+        mark = self._marks.get(number, 0)
+        return PartitionRow(number, operator, name, mark, max(mark, self._offsets.get(number, 0)))

@@ -1,0 +1,69 @@
+"""Publishes a query's checkpoints in a thread of the driver: writes manifests to the log and retires old ones.
+
+The coordinator's brain says what is to be published and hears what came of it; nothing of that waits for a store.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tailrace.checkpoint.log import ManifestLog
+    from tailrace.checkpoint.manifest import Manifest
+    from tailrace.coordinator.brain import CoordinatorBrain
+    from tailrace.coordinator.loop import CoordinatorLoop
+
+_log = logging.getLogger("tailrace")
+#: How often it is looked whether something is to be published; a checkpoint takes longer than this anyway.
+_LOOK_S = 0.005
+
+
+class Publisher:
+    """The thread that publishes."""
+
+    def __init__(self, loop: CoordinatorLoop, log: ManifestLog, keep: int) -> None:
+        self._loop = loop
+        self._log = log
+        self._keep = keep
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="tailrace-publisher", daemon=True)
+
+    def start(self) -> None:
+        """Begin to publish."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Publish what waits, then end."""
+        self._closing.set()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while not self._closing.wait(_LOOK_S):
+            manifest = self._loop.look(_next)
+            if manifest is not None:
+                self._publish(manifest)
+
+    def _publish(self, manifest: Manifest) -> None:
+        error: Exception | None = None
+        try:
+            self._log.append(manifest)
+        except Exception as found:  # noqa: BLE001 - whatever a store raises fails this epoch, by its name
+            error = found
+
+        def tell(brain: CoordinatorBrain, now_ns: int) -> None:
+            del now_ns
+            if brain.checkpoints is not None:
+                brain.checkpoints.published(manifest, error)
+
+        self._loop.ask(tell)
+        if error is None:
+            try:
+                self._log.retire(self._keep)
+            except Exception as found:  # noqa: BLE001 - old objects only take room
+                _log.warning("old checkpoints could not be removed: %s", found)
+
+
+def _next(brain: CoordinatorBrain) -> Manifest | None:
+    return None if brain.checkpoints is None else brain.checkpoints.next_to_publish()

@@ -1,0 +1,1 @@
+"""What a query shows of itself: progress, explanations, events, and what keeps it from going on or ending."""

@@ -1,0 +1,86 @@
+"""A query that begins with a checkpoint: opens the store, finds the last durable epoch and sees that it fits.
+
+Called once on the driver when a query is made, before any worker starts. Blocking: it reads from the store.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from tailrace.checkpoint.errors import ForeignCheckpointError, NotReplayableError, TopologyChangedError
+from tailrace.checkpoint.log import ManifestLog
+from tailrace.checkpoint.stores import open_store
+from tailrace.checkpoint.stores.errors import StoreUnsupportedError
+from tailrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tailrace.checkpoint.manifest import Manifest
+    from tailrace.checkpoint.settings import Checkpoint
+    from tailrace.config import Policy
+    from tailrace.program.program import Program
+    from tailrace.topology.graph import Topology
+
+_log = logging.getLogger("tailrace")
+
+
+def check_durable(flow: Topology, policy: Policy) -> None:
+    """Refuse what cannot be recovered, before anything is started."""
+    if not policy.tracked:
+        raise ConfigError(
+            "A query with checkpoints follows its tuples, to know what must be sent again; replay is 'off'.",
+            "Leave replay as it is, or start without a checkpoint.",
+        )
+    for spec in flow.operators.values():
+        if spec.kind == "source" and not spec.fn.movable:
+            raise NotReplayableError(
+                f"The source {spec.name!r} ({spec.fn.label}) cannot be read again from an offset, so that nothing of "
+                "it can be recovered.",
+                "Read from files or another source that keeps its records, or start without a checkpoint.",
+            )
+
+
+def open_log(checkpoint: Checkpoint) -> ManifestLog:
+    """Open the log of a query's manifests."""
+    store = open_store(checkpoint.path, checkpoint.options)
+    if not store.reachable_from_workers:
+        raise StoreUnsupportedError(
+            f"{store.address} cannot be reached from workers, which write their parts of checkpoints themselves.",
+            "Use a folder that driver and workers share, or an object store.",
+        )
+    return ManifestLog(store)
+
+
+def resume(log: ManifestLog, program: Program, partitions: list[list[Any]]) -> Manifest | None:
+    """Take the last durable epoch over, if there is one; raises where it does not fit the query."""
+    found = log.newest()
+    for error in found.broken:
+        used = "none is left" if found.manifest is None else f"epoch {found.manifest.epoch} is used instead"
+        _log.warning("query %s: %s %s", program.plan.name, error.message, used)
+    if found.manifest is not None:
+        check_fits(found.manifest, program, partitions)
+    return log.take_over(found)
+
+
+def check_fits(manifest: Manifest, program: Program, partitions: list[list[Any]]) -> None:
+    """Refuse a checkpoint of another query, or of other operators."""
+    plan = program.plan
+    if manifest.query != plan.name:
+        raise ForeignCheckpointError(
+            f"The checkpoint is of query {manifest.query!r}; this one is {plan.name!r}.",
+            "Give every query a folder of its own.",
+        )
+    before = {row.name: (row.verb, row.tasks) for row in manifest.operators}
+    now = {spec.name: (spec.verb, stage.tasks) for stage in plan.stages for spec in stage.operators}
+    if before != now:
+        names = sorted({name for name, _ in before.items() ^ now.items()})
+        raise TopologyChangedError(
+            f"The checkpoint was written by a topology with other operators: {', '.join(names)} differ.",
+            "Resume with the topology that wrote it, or begin with another folder.",
+        )
+    rows = [(row.number, row.operator, row.name) for row in manifest.partitions]
+    if rows != [(number, plan.stages[stage].head.name, name) for number, stage, _, name in partitions]:
+        raise TopologyChangedError(
+            "The sources have other partitions than when the checkpoint was written.",
+            "Resume with the inputs it was written with, or begin with another folder.",
+        )

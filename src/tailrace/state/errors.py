@@ -1,0 +1,17 @@
+"""What can go wrong with state, told with what was expected and what to do."""
+
+from __future__ import annotations
+
+from tailrace.errors import TailraceError
+
+
+class CutError(TailraceError):
+    """A cut was named that the backend does not know, or no longer keeps."""
+
+
+class SnapshotError(TailraceError):
+    """Bytes that should be a snapshot are none, or were cut off or changed."""
+
+
+class SnapshotVersionError(SnapshotError):
+    """A snapshot was written by a newer version, in a format that this one does not know."""

@@ -1,0 +1,198 @@
+"""Topologies with an oracle each: what any failure-free run of them gives, for tests that make runs fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tailrace as tr
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+LETTERS = "abcdefghijklm"
+
+
+class Drawn(NamedTuple):
+    flow: tr.Topology
+    out: Any
+    #: Tells what is wrong with the values that came; empty if nothing is.
+    faults: Callable[[list[Any]], str]
+
+
+def sentences(rng: random.Random, count: int) -> list[str]:
+    return [" ".join(rng.choice(LETTERS) for _ in range(rng.randint(0, 6))) for _ in range(count)]
+
+
+def _source(flow: tr.Topology, rng: random.Random, values: list[Any]) -> Any:
+    return flow.source(tr.sources.items(values, partitions=rng.randint(1, 3)), tasks=rng.randint(1, 2))
+
+
+def _tasks(rng: random.Random) -> int:
+    return rng.randint(1, 3)
+
+
+def word_count(rng: random.Random, count: int = 300) -> Drawn:
+    """Every update of every word, once."""
+    flow, out, lines = tr.Topology("words"), tr.sinks.collect(), sentences(rng, count)
+    words = _source(flow, rng, lines).flat_map(str.split, tasks=_tasks(rng))
+    words.key_by(_itself).count(tasks=_tasks(rng), name="counts").sink(out, tasks=_tasks(rng))
+    wanted = Counter(word for line in lines for word in line.split())
+
+    def faults(values: list[Any]) -> str:
+        found = defaultdict(list)
+        for word, number in values:
+            found[word].append(number)
+        return _differ({word: list(range(1, total + 1)) for word, total in wanted.items()}, _sorted(found))
+
+    return Drawn(flow, out, faults)
+
+
+def final_counts(rng: random.Random, count: int = 300) -> Drawn:
+    """Each word once, at the end: what ``close()`` gives."""
+    flow, out, lines = tr.Topology("final"), tr.sinks.collect(), sentences(rng, count)
+    words = _source(flow, rng, lines).flat_map(str.split, tasks=_tasks(rng))
+    words.key_by(_itself).count(tasks=_tasks(rng), emit="final", name="counts").sink(out, tasks=_tasks(rng))
+    wanted = Counter(word for line in lines for word in line.split())
+    return Drawn(flow, out, lambda values: _differ(sorted(wanted.items()), sorted(values)))
+
+
+def two_levels(rng: random.Random, count: int = 200) -> Drawn:
+    """Updates of one keyed operator are counted by another."""
+    flow, out, lines = tr.Topology("levels"), tr.sinks.collect(), sentences(rng, count)
+    words = _source(flow, rng, lines).flat_map(str.split, tasks=_tasks(rng))
+    updates = words.key_by(_itself).count(tasks=_tasks(rng), name="counts")
+    halves = updates.key_by(_half).reduce(_longer, tasks=_tasks(rng), name="halves")
+    halves.sink(out, tasks=_tasks(rng))
+    wanted = Counter(_half((word, 0)) for line in lines for word in line.split())
+
+    def faults(values: list[Any]) -> str:
+        return _differ(dict(wanted), dict(Counter(half for half, _ in values)))
+
+    return Drawn(flow, out, faults)
+
+
+class History(tr.KeyedOperator):
+    """The list of all values of a key, in the order in which they came: state that is changed in place."""
+
+    def process(self, key: Any, value: Any, state: Any) -> Any:
+        held = state.get()
+        if held is None:
+            state.set([value])
+            return [(key, (value,))]
+        held.append(value)
+        return [(key, tuple(held))]
+
+
+def histories(rng: random.Random, count: int = 300) -> Drawn:
+    """The result is that of some order of the input, never a mixture."""
+    flow, out = tr.Topology("histories"), tr.sinks.collect()
+    numbers = list(range(count))
+    shuffled = _source(flow, rng, numbers).map(_itself, tasks=_tasks(rng))
+    shuffled.key_by(_modulo).process(History(), tasks=_tasks(rng), name="history").sink(out, tasks=_tasks(rng))
+
+    def faults(values: list[Any]) -> str:
+        found = defaultdict(list)
+        for key, history in values:
+            found[key].append(history)
+        for key, histories in found.items():
+            longest = max(histories, key=len)
+            if sorted(longest) != [number for number in numbers if _modulo(number) == key]:
+                return f"key {key} ends with {longest}"
+            if sorted(histories, key=len) != [longest[: at + 1] for at in range(len(longest))]:
+                return f"key {key} has {sorted(histories, key=len)}"
+        return _differ({_modulo(number) for number in numbers}, set(found))
+
+    return Drawn(flow, out, faults)
+
+
+class Sums(tr.Operator):
+    """Adds up what it gets and tells about it by and by: tuples that come of no tuple."""
+
+    tick_every_s = 0.0007
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def process(self, value: int) -> None:
+        self.held += value
+
+    def tick(self, now_s: float) -> Any:
+        return self.close()
+
+    def close(self) -> Any:
+        told, self.held = self.held, 0
+        return [told] if told else None
+
+
+def ticks(rng: random.Random, count: int = 300) -> Drawn:
+    """What ticks give adds up to what went in, through another operator with state."""
+    flow, out = tr.Topology("ticks"), tr.sinks.collect()
+    numbers = [rng.randint(1, 9) for _ in range(count)]
+    sums = _source(flow, rng, numbers).shuffle().process(Sums(), tasks=_tasks(rng), name="sums")
+    again = sums.shuffle().process(Sums(), tasks=_tasks(rng), name="sums_again")
+    again.sink(out, tasks=_tasks(rng))
+    return Drawn(flow, out, lambda values: _differ(sum(numbers), sum(values)))
+
+
+def totals(rng: random.Random, count: int = 200) -> Drawn:
+    """``tr.split``: parts and a merge; what comes last is the whole."""
+    flow, out = tr.Topology("totals"), tr.sinks.collect()
+    numbers = [rng.randint(1, 9) for _ in range(count)]
+    source = _source(flow, rng, numbers)
+    tr.split.total(source, tasks=_tasks(rng)).sink(out, tasks=1)
+    return Drawn(flow, out, lambda values: _differ(sum(numbers), max(values, default=0)))
+
+
+class Awaited(tr.Operator):
+    """Counts what it gets, several calls at a time: a cut has to wait until they are back."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    async def process(self, value: int) -> Any:
+        await asyncio.sleep(value % 5 / 1000)
+        self.seen += 1
+        return [(value, self.seen)]
+
+
+def awaited(rng: random.Random, count: int = 120) -> Drawn:
+    """Calls that are out while others are cut."""
+    flow, out = tr.Topology("awaited"), tr.sinks.collect()
+    tasks = _tasks(rng)
+    numbered = _source(flow, rng, list(range(count))).shuffle().process(Awaited(), tasks=tasks, name="awaited")
+    numbered.key_by(_first).count(tasks=_tasks(rng), name="counts").sink(out, tasks=_tasks(rng))
+    return Drawn(flow, out, lambda values: _differ([(number, 1) for number in range(count)], sorted(values)))
+
+
+ALL = [word_count, final_counts, two_levels, histories, ticks, totals, awaited]
+
+
+def _first(pair: tuple[int, int]) -> int:
+    return pair[0]
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _half(update: tuple[str, int]) -> str:
+    return "front" if update[0] < "g" else "back"
+
+
+def _longer(one: Any, other: Any) -> Any:
+    return max(one, other)
+
+
+def _modulo(number: int) -> int:
+    return number % 7
+
+
+def _sorted(found: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
+    return {key: sorted(values) for key, values in found.items()}
+
+
+def _differ(wanted: Any, found: Any) -> str:
+    return "" if wanted == found else f"wanted {wanted}\nfound {found}"

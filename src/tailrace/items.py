@@ -23,13 +23,6 @@ class End(Control):
 
 
 @dataclass(frozen=True, slots=True)
-class Marker(Control):
-    """The cut of a checkpoint: what is sent behind it belongs to the time after the sender's snapshot."""
-
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
 class Paused(Control):
     """No data comes on this channel until its receiving task, or key groups of it, have moved: the plan's epoch."""
 
@@ -96,8 +89,6 @@ class Rule:
     overtakes_outbox: bool
     #: Whether it takes effect while data that came before it waits in the inbox.
     overtakes_inbox: bool
-    #: Whether it is said again when a broken connection is back, because it may have been lost with it.
-    said_again: bool = True
 
 
 _WITH, _AGAINST = Direction.WITH_DATA, Direction.AGAINST_DATA
@@ -107,9 +98,6 @@ _WITH, _AGAINST = Direction.WITH_DATA, Direction.AGAINST_DATA
 RULES: dict[type[Control], Rule] = {
     # The last of the data: the outbox is empty first, and the task has not come to its end while data waits.
     End: Rule(_WITH, overtakes_outbox=False, overtakes_inbox=False),
-    # A cut must not wait for a slow receiver. One that was lost is not said again: what was sent behind it may be here
-    # already, and would count as sent before the cut. It is missed, and its checkpoint is given up.
-    Marker: Rule(_WITH, overtakes_outbox=True, overtakes_inbox=True, said_again=False),
     # What waits in the outbox stays there: it is for the task's new place. What waits in the inbox goes with the task.
     Paused: Rule(_WITH, overtakes_outbox=True, overtakes_inbox=True),
     # What waits in the outbox goes with the task and is sent from its new place, behind this. What waits in the inbox

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from tailrace import items
-from tailrace.items import RULES, Direction, End, Marker
+from tailrace.items import RULES, Direction, End, Moved, Paused
 from tailrace.transport import wire
 
 
@@ -25,8 +25,9 @@ def test_every_kind_has_a_rule_and_a_place_on_the_wire():
     }  # fmt: skip
 
 
-def test_markers_overtake_at_both_ends_and_ends_at_none():
-    assert (RULES[Marker].overtakes_outbox, RULES[Marker].overtakes_inbox) == (True, True)
+def test_pauses_and_moves_overtake_at_both_ends_and_ends_at_none():
+    assert (RULES[Paused].overtakes_outbox, RULES[Paused].overtakes_inbox) == (True, True)
+    assert (RULES[Moved].overtakes_outbox, RULES[Moved].overtakes_inbox) == (True, True)
     assert (RULES[End].overtakes_outbox, RULES[End].overtakes_inbox) == (False, False)
 
 

@@ -14,8 +14,8 @@
 
     payload of a control item: its fields in order (``tailrace.items``)
     end      -                          moved   channel epoch u32, slot u16      credit  consumed u64, channel epoch u32
-    marker   checkpoint epoch u32       behind  epoch u32                        resync  sent u64
-    paused   epoch u32                  seen    either of these epochs u32       prompt  on u8
+    paused   epoch u32                  behind  epoch u32                        resync  sent u64
+    prompt   on u8                      seen    either of these epochs u32
 
 All numbers are little endian. ``slot`` and ``attempt`` say who wrote the message, so that one from a worker that has
 been replaced is refused whatever transport it came by.
@@ -53,7 +53,6 @@ CONTROL: dict[type[items.Control], tuple[int, struct.Struct]] = {
     items.Seen: (8, struct.Struct("<I")),
     items.Behind: (10, struct.Struct("<I")),
     items.Prompt: (13, struct.Struct("<?")),
-    items.Marker: (14, struct.Struct("<I")),
 }
 _CONTROL_OF = {kind: (item, payload) for item, (kind, payload) in CONTROL.items()}
 KINDS = frozenset({DATA, ACKS, STATE, EPOCH}) | _CONTROL_OF.keys()

@@ -17,7 +17,6 @@ from tailrace.worker.checkpoint.cutter import Cutter
 from tailrace.worker.checkpoint.restore import restore_from_memory, restore_from_store
 from tailrace.worker.exchange.acks import Acknowledger
 from tailrace.worker.exchange.delivery import Delivery
-from tailrace.worker.exchange.markers import MarkerCount
 from tailrace.worker.exchange.nearness import Nearness
 from tailrace.worker.exchange.sharing import make_groups
 from tailrace.worker.execution.completion import Completion
@@ -107,7 +106,7 @@ class Deployment:
         self.acks = Acknowledger(worker, order.partitions, order.placement)
         self.uplink = open_uplink(worker, around.node_peers, peers)
         self.channels = ChannelControl(worker, self.uplink)
-        self.delivery = Delivery(worker, self.acks, self.uplink, self.channels, MarkerCount().arrived)
+        self.delivery = Delivery(worker, self.acks, self.uplink, self.channels)
         make_groups(worker, site, self.delivery)
         self.completion = Completion(worker, self.acks)
         self.replay_timer = ReplayTimer(worker, self.completion)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.items import End, Marker, Prompt, Resync
+from tailrace.items import End, Prompt, Resync
 from tailrace.routing import PENDING_ROUTINGS
 from tailrace.transport import codec, wire
 from tailrace.transport import message_codec as mail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tailrace import protocol
     from tailrace.batch import Batch
     from tailrace.config import Policy
@@ -35,19 +33,11 @@ class Delivery:
     """What moves between tasks."""
 
     def __init__(
-        self,
-        worker: WorkerState,
-        acks: Acknowledger,
-        uplink: Uplink | None,
-        channels: ChannelControl,
-        marked: Callable[[Task, Channel, Marker], None],
+        self, worker: WorkerState, acks: Acknowledger, uplink: Uplink | None, channels: ChannelControl
     ) -> None:
         self._worker = worker
         self._acks = acks
-        #: Told of each marker when all that was sent on its channel before it is in the inbox, and nothing sent after.
-        self._marked = marked
         worker.control.handle(End, self._on_end)
-        worker.control.handle(Marker, self._on_marker)
         worker.control.handle(Resync, self._on_resync)
         worker.control.handle(Prompt, self._on_prompt)
         self.lost_tuples = 0
@@ -126,10 +116,6 @@ class Delivery:
                 self._worker.enqueue(task)
             else:
                 task.group.wake()
-
-    def _on_marker(self, number: int, item: Marker, slot: int) -> None:
-        if (found := self._from(number, slot)) is not None:
-            self._marked(*found, item)
 
     def _on_resync(self, number: int, item: Resync, slot: int) -> None:
         if (found := self._from(number, slot)) is not None:

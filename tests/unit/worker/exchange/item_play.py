@@ -1,7 +1,7 @@
 """Two real workers whose channels are played on by hand: what was said and sent is compared with what arrives.
 
 The source's outboxes lead to two tasks of its own worker and two of another, with own inboxes or shared ones. Tuples,
-ends, markers, pauses and all other control items are said between flushes, deliveries of bytes and work.
+ends, pauses and all other control items are said between flushes, deliveries of bytes and work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tailrace as tr
 from tailrace import items
 from tailrace.batch import Batch, numbers
 from tailrace.config import Policy
-from tailrace.items import RULES, End, Marker, Paused, Prompt, Resync
+from tailrace.items import RULES, End, Paused, Prompt, Resync
 from tailrace.receiving.shared_inbox import SharedInbox
 from tailrace.testing import TestSink
 from tailrace.worker.exchange.control_items import ChannelOrderError
@@ -23,13 +23,12 @@ from tailrace.worker.exchange.control_items import ChannelOrderError
 WINDOW = 6
 #: What each kind is said with here; of an end, the outbox says when.
 SAID = {
-    Marker: Marker,
     items.Moved: lambda number: items.Moved(number, 1),
     items.Behind: items.Behind,
     Prompt: lambda number: Prompt(number % 2 == 0),
 }
 #: Kinds whose handlers run; of the others only the arrival is looked at, for they would end the channel's story.
-HEEDED = {End, Marker, Paused, Prompt, Resync}
+HEEDED = {End, Paused, Prompt, Resync}
 
 
 def delivery_of(brain):
@@ -51,7 +50,6 @@ class Line:
         #: Items said, each with how many tuples were sent before it, and whether the end was.
         self.said = []
         self.arrived = []
-        self.marked = []
         self.pauses = 0
 
     @property
@@ -82,7 +80,6 @@ class Play:
         self.claims = defaultdict(list)
         self.number = 0
         for state in self.states:
-            delivery_of(self.mesh.brains[state.slot])._marked = self.marked
             for kind in RULES:
                 if kind in state.control._handlers:
                     state.control.handle(kind, self.spied(kind, state.control._handlers[kind]))
@@ -95,16 +92,10 @@ class Play:
             assert (item, way.channel.received, way.end_noted) == way.said[len(way.arrived) - 1]
             if kind in HEEDED:
                 handler(number, item, slot)
-            if kind in {Marker, Paused} and not RULES[kind].overtakes_inbox:
+            if kind is Paused and not RULES[kind].overtakes_inbox:
                 assert not way.task.inbox.tuples, "it took effect in front of what waits"
 
         return heed
-
-    def marked(self, task, channel, marker):
-        way = self.ways[channel.id]
-        assert task is way.task
-        assert way.arrived[-1] == marker
-        way.marked.append(marker)
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
@@ -123,10 +114,6 @@ class Play:
     def say(self, way, item):
         way.said.append((item, way.box.sent, way.box.end_sent))
         self.states[0].control.say(way.box, item)
-
-    def mark(self, way, many):
-        del many
-        self.control(way, 0)
 
     def control(self, way, which):
         kind = list(SAID)[which % len(SAID)]
@@ -212,7 +199,6 @@ class Play:
         for way in self.order:
             box, channel = way.box, way.channel
             assert channel.received <= box.sent <= way.put
-            assert way.marked == [item for item in way.arrived if type(item) is Marker]
             paused = [item.epoch for item in way.arrived if type(item) is Paused]
             assert channel.paused == (paused[-1] if paused else 0)
             if box.paused and paused and paused[-1] == way.pauses:

@@ -10,11 +10,24 @@ from hypothesis import strategies as st
 from tests.properties import examples
 from tests.unit.worker.exchange.item_play import Play
 
-from tailrace.items import RULES, End, Marker, Paused, Prompt, Resync
+from tailrace.items import RULES, End, Paused, Prompt, Resync
 from tailrace.transport import wire
 from tailrace.worker.exchange.control_items import ChannelOrderError, ControlItems
 
-STEPS = ("send", "send", "mark", "control", "pause", "release", "flush", "deliver", "take", "work", "credits", "carry")
+STEPS = (
+    "send",
+    "send",
+    "control",
+    "control",
+    "pause",
+    "release",
+    "flush",
+    "deliver",
+    "take",
+    "work",
+    "credits",
+    "carry",
+)
 SCRIPTS = st.lists(
     st.tuples(st.sampled_from((*STEPS, "end")), st.integers(0, 3), st.integers(1, 5)), min_size=1, max_size=40
 )
@@ -62,7 +75,7 @@ class Overtaken(Broken):
 
 
 class Waiting(Broken):
-    """No item overtakes what waits in the outbox: markers and pauses wait for it as an end does."""
+    """No item overtakes what waits in the outbox: pauses wait for it as an end does."""
 
     def say(self, box, item):
         self._kept.append((box, item))
@@ -111,7 +124,7 @@ def test_an_end_that_overtakes_a_shared_inbox_is_found():
 
 @pytest.mark.parametrize(
     ("kind", "column"),
-    [(End, "overtakes_outbox"), (End, "overtakes_inbox"), (Marker, "overtakes_inbox"), (Paused, "overtakes_inbox")],
+    [(End, "overtakes_outbox"), (End, "overtakes_inbox"), (Paused, "overtakes_inbox")],
     ids=lambda each: each if isinstance(each, str) else each.__name__,
 )
 def test_a_table_that_says_otherwise_is_found(monkeypatch, kind, column):
@@ -120,12 +133,10 @@ def test_a_table_that_says_otherwise_is_found(monkeypatch, kind, column):
     must_fail("per_task")
 
 
-def test_after_a_broken_connection_all_is_said_again_but_a_marker():
-    """What was sent behind a lost marker may be there already: said again, it would cut in the wrong place."""
+def test_after_a_broken_connection_all_is_said_again():
     play = Play("per_task")
     way, other = (each for each in play.order if each.box.slot == 1)
     play.send(way, 2)
-    play.mark(way, 0)
     play.end(way, 0)
     play.flush()
     way.box.prompt = True
@@ -135,6 +146,4 @@ def test_after_a_broken_connection_all_is_said_again_but_a_marker():
     play.mesh.brains[0].on_reconnect(1)
     play.flush()
     play.deliver(None, 100)
-    assert [type(item) for item in way.arrived] == [kind for kind in (Resync, Prompt, End) if RULES[kind].said_again]
-    assert not RULES[Marker].said_again
-    assert way.marked == []
+    assert [type(item) for item in way.arrived] == [Resync, Prompt, End]

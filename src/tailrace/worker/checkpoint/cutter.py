@@ -15,10 +15,10 @@ import msgspec
 
 from tailrace import protocol
 from tailrace.checkpoint.log import part_name
+from tailrace.checkpoint.part import TaskPart, WorkerPart, encode_part
 from tailrace.state.backend import Delta
 from tailrace.state.snapshot import OperatorSnapshot, TaskSnapshot
 from tailrace.transport import codec, wire
-from tailrace.worker.checkpoint.part import TaskPart, WorkerPart, encode_part
 from tailrace.worker.snapshots import task_state
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.checkpoint.errors import CheckpointCorruptError
+from tailrace.checkpoint.part import decode_part
 from tailrace.transport import codec
-from tailrace.worker.checkpoint.part import decode_part
 from tailrace.worker.snapshots import task_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.checkpoint.part import TaskPart
     from tailrace.worker.checkpoint.cutter import KeptCut
-    from tailrace.worker.checkpoint.part import TaskPart
     from tailrace.worker.execution.task import Task
     from tailrace.worker.worker_state import WorkerState
 

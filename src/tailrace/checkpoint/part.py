@@ -1,7 +1,7 @@
 """What a worker writes for one epoch: the state of each of its guarded tasks, as of the cut, in one object.
 
 Keyed state is what has changed since an earlier part of the same task, which the manifest lists before this one; all
-else is whole. ``cutter`` makes parts, ``restore`` reads them; ``encode`` runs in a thread that may wait for a store.
+else is whole. Workers make parts and go on from them; whoever looks into a checkpoint or rewrites one reads them. Pure.
 """
 
 from __future__ import annotations

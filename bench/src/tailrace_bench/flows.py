@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _EXCLAIM_BYTES = 100
 _EXCLAIM_STRINGS = 1000
 #: Items that come out of the sinks for each record.
-ITEMS_PER_RECORD = {"wordcount": WORDS_PER_SENTENCE, "exclaim": 1}
+ITEMS_PER_RECORD = {"wordcount": WORDS_PER_SENTENCE, "exclaim": 1, "keys": 1}
 
 
 def values_of(kind: str) -> list[str]:

@@ -31,6 +31,7 @@ _MADE_IN = {
     "truth": "tails.truth:BENCH",
     "ablation": "tails.ablation:BENCH",
     "migrate": "migrate.run:BENCH",
+    "state": "state.run:BENCH",
     "topologies": "topologies.run:BENCH",
     "placement": "placement:BENCH",
     "lever": "lever.main:BENCH",

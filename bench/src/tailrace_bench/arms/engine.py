@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tailrace.checkpoint.settings import Checkpoint
     from tailrace.coordinator.interfaces import Host
     from tailrace.metrics.histogram import Histogram
+    from tailrace.topology.graph import Topology
+    from tailrace_bench.flows import PanelSink
 
 WORKERS = 3
 TASKS = 2
@@ -45,6 +48,7 @@ class EngineArm(Arm):
         settings: Settings = SETTINGS,
         tasks: int = TASKS,
         timed: bool = False,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         super().__init__(name, kind, folder, tasks)
         self.setup = settings.ring_waiting
@@ -55,17 +59,22 @@ class EngineArm(Arm):
         self._policy = policy or Policy()
         self._settings = settings
         self._tasks = tasks
+        self._checkpoint = checkpoint
         self.query: Query | None = None
 
     def open(self) -> None:
         """Start the query."""
-        flow, self._sink = flow_of(self.kind, self.panel.path, self.values, self._tasks, timed=self._timed)
+        flow, self._sink = self.draw()
         flow.validate()
-        query = Query(flow, self._host(), self._policy, self._settings)
+        query = Query(flow, self._host(), self._policy, self._settings, self._checkpoint)
         self.query = query.start()
         self._before = latency_so_far(query)
         if self._timed:
             self._arrivals = [Arrivals(times_path(self.panel.path, task)) for task in range(self._tasks)]
+
+    def draw(self) -> tuple[Topology, PanelSink]:
+        """Draw what it runs."""
+        return flow_of(self.kind, self.panel.path, self.values, self._tasks, timed=self._timed)
 
     def pids(self) -> list[int]:
         """The workers."""

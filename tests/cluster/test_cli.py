@@ -97,6 +97,11 @@ def test_the_demo_loses_nothing_counts_exactly_and_is_quiet(tailrace):
     assert lines[-1].startswith("counts exact: ")
     assert out.count("counted      1,500 sentences, ") == 2
     assert any(line.startswith("  auto ") for line in lines)
+    assert sum(line.startswith("counts exact: ") for line in lines) == 2
+    (killed,) = (line for line in lines if line.startswith("a worker is killed: "))
+    assert killed.endswith(" killed")
+    (recovery,) = (line for line in lines if line.startswith("recovery "))
+    assert " was lost; after " in recovery
     assert "WARN" not in out
 
 

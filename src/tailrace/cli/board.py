@@ -66,14 +66,29 @@ def stuck_text(progress: Progress) -> str:
     )
 
 
+def recovery_text(progress: Progress) -> str:
+    """The newest recovery in a line: how long it took, and where tasks had their state from; empty without one."""
+    rows = progress.get("recoveries", {}).get("newest", [])
+    if not rows:
+        return ""
+    newest = rows[-1]
+    if newest["took_ms"] < 0:
+        return f"{newest['why']}; going back to checkpoint {newest['epoch']} ..."
+    restored = ", ".join(f"{count} from {where}" for where, count in sorted(newest["restored"].items()) if count)
+    return f"{newest['why']}; after {_ms(newest['took_ms'])} all went on as of checkpoint {newest['epoch']}" + (
+        f" (tasks with state: {restored})" if restored else ""
+    )
+
+
 def board(title: str, progress: Progress) -> Group:
     """All of it, for a live display."""
-    stuck = stuck_text(progress)
+    stuck, recovery = stuck_text(progress), recovery_text(progress)
     return Group(
         Text(title, style="bold"),
         stage_table(progress),
         Text(f"latency    {latency_text(progress['latency'])}"),
         Text(f"so far     {counters_text(progress)}"),
+        *([Text(f"recovery   {recovery}", style="bold yellow")] if recovery else []),
         *([Text(f"stuck      {stuck}", style="bold red")] if stuck else []),
     )
 

@@ -1,7 +1,7 @@
-"""``tailrace demo``: word count over Wikipedia on an embedded Spark, twice, with one worker made four times slower.
+"""``tailrace demo``: word count over Wikipedia on an embedded Spark, with a worker that is slow and one that is killed.
 
-First the baselines run, then ``Policy.auto()``; both are checked to the last word and their tails shown side by side.
-Called by ``main``; touches nothing but the console and the Spark it starts.
+First the baselines run, then ``Policy.auto()``, both with a slow worker; then a run with checkpoints loses a worker
+half-way. All are checked to the last word. Called by ``main``; touches nothing but the console and the Spark it starts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.live import Live
 
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.reporting.latency import latency_so_far, since
@@ -22,22 +21,17 @@ from tailrace.start import start
 from tailrace.testing.chaos import Knobs
 
 from . import board
+from .demo_recovery import run_killed
 from .errors import DemoError
 from .hosting import hosted
-from .watching import EXIT_INTERRUPTED, WatchEnd, say, step, watch
-from .wordcount import plain_count, word_count
+from .watching import EXIT_INTERRUPTED, WatchEnd, say, step, watch_live
+from .wordcount import check_counts, plain_count, word_count
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Mapping
-
     from tailrace.coordinator.query import Query
 
     from .wordcount import Tally
 
-_REFRESH_S = 0.2
-_LINE_EVERY_S = 1.0
-_WRONG_SHOWN_MAX = 5
 #: How many times slower the last worker is.
 SLOWNESS = 4.0
 #: How much of the slow worker's time an even share of the sentences takes.
@@ -101,12 +95,18 @@ def demo(asked: DemoOptions) -> int:
             runs.append(_run(console, spark, asked, name, policy))
             if runs[-1].end is not WatchEnd.BY_ITSELF:
                 break
+        killed = None
+        if runs[-1].end is WatchEnd.BY_ITSELF:
+            killed = run_killed(console, spark, asked.rate, asked.seconds, asked.workers)
         with step(console, "Ending Spark ..."):
             stack.close()
+    if killed is not None and killed.end is not WatchEnd.BY_ITSELF:
+        say(console, "Ended before the killed worker's run was counted, so there is nothing to check.")
+        return EXIT_INTERRUPTED
     if runs[-1].end is WatchEnd.AT_ONCE:
         say(console, "Ended before the open sentences were counted, so there is nothing to check.")
     else:
-        for text in report(runs, asked):
+        for text in [*report(runs, asked), *([] if killed is None else killed.report())]:
             say(console, text)
     return 0 if runs[-1].end is WatchEnd.BY_ITSELF else EXIT_INTERRUPTED
 
@@ -123,33 +123,14 @@ def _run(console: Console, spark: Any, asked: DemoOptions, name: str, policy: Po
 
 
 def _follow(console: Console, run: DemoRun, asked: DemoOptions) -> WatchEnd:
-    shown_s = run.started_s
-
-    def note() -> str:
+    def title() -> str:
         """Remember where the second half begins; gives the time passed."""
         passed_s = min(asked.seconds, time.monotonic() - run.started_s)
         if run.before is None and passed_s >= _SETTLED * asked.seconds:
             run.before = latency_so_far(run.query)
         return f"{run.name}, {passed_s:3.0f} of {asked.seconds:.0f} s"
 
-    def print_line(progress: board.Progress) -> None:
-        nonlocal shown_s
-        title = note()
-        if time.monotonic() - shown_s >= _LINE_EVERY_S:
-            shown_s = time.monotonic()
-            say(console, f"{title} {board.line(progress)}")
-
-    if not console.is_terminal:
-        return watch(run.query, console, print_line, _REFRESH_S)
-    with Live(console=console, auto_refresh=False) as live:
-        return watch(
-            run.query,
-            console,
-            lambda progress: live.update(
-                board.board(f"word count, {asked.rate:,.0f} sentences/s asked for, {note()}", progress), refresh=True
-            ),
-            _REFRESH_S,
-        )
+    return watch_live(run.query, console, f"word count, {asked.rate:,.0f} sentences/s asked for", title)
 
 
 def report(runs: list[DemoRun], asked: DemoOptions) -> list[str]:
@@ -190,14 +171,3 @@ def summary(query: Query, tally: Tally, asked: DemoOptions, seconds: float) -> l
         f"lost         {read - completed:,}",
         f"counts exact: {len(expected):,} different words, each as often as in a plain Python loop",
     ]
-
-
-def check_counts(found: Mapping[str, int], expected: Counter[str]) -> None:
-    """Hold every count against the plain loop's."""
-    wrong = [word for word in found.keys() | expected.keys() if found.get(word, 0) != expected[word]]
-    if wrong:
-        some = ", ".join(f"{word!r} {found.get(word, 0)} for {expected[word]}" for word in wrong[:_WRONG_SHOWN_MAX])
-        raise DemoError(
-            f"{len(wrong):,} of {len(expected):,} counts differ from those of a plain Python loop: {some}.",
-            "If a worker was killed this is to be expected: state is in memory in this release. Else please report it.",
-        )

@@ -8,7 +8,12 @@ from __future__ import annotations
 import contextlib
 import enum
 import signal
+import time
 from typing import TYPE_CHECKING
+
+from rich.live import Live
+
+from . import board
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
     from .board import Progress
 
 EXIT_INTERRUPTED = 130
+_REFRESH_S = 0.2
+_LINE_EVERY_S = 1.0
 
 
 class WatchEnd(enum.Enum):
@@ -60,6 +67,28 @@ def watch(query: Query, console: Console, show: Callable[[Progress], None], ever
     except KeyboardInterrupt:
         return _drain(query, console)
     return WatchEnd.BY_ITSELF
+
+
+def watch_live(query: Query, console: Console, head: str, title: Callable[[], str]) -> WatchEnd:
+    """Show a table that is renewed on a terminal, a line per second elsewhere; the title is asked for each time."""
+    shown_s = time.monotonic()
+
+    def print_line(progress: Progress) -> None:
+        nonlocal shown_s
+        said = title()
+        if time.monotonic() - shown_s >= _LINE_EVERY_S:
+            shown_s = time.monotonic()
+            say(console, f"{said} {board.line(progress)}")
+
+    if not console.is_terminal:
+        return watch(query, console, print_line, _REFRESH_S)
+    with Live(console=console, auto_refresh=False) as live:
+        return watch(
+            query,
+            console,
+            lambda progress: live.update(board.board(f"{head}, {title()}", progress), refresh=True),
+            _REFRESH_S,
+        )
 
 
 def _drain(query: Query, console: Console) -> WatchEnd:

@@ -15,9 +15,15 @@ from tailrace.data import wiki_path
 from tailrace.topology.contracts import Sink
 from tailrace.topology.graph import Topology
 
+from .errors import DemoError
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tailrace.testing.chaos import Knobs
     from tailrace.topology.operators import TaskContext
+
+_WRONG_SHOWN_MAX = 5
 
 
 class Tally(Sink):
@@ -38,6 +44,10 @@ class Tally(Sink):
     def write(self, values: list[Any]) -> None:
         """Take pairs of word and count in; a word's counts come in order."""
         self.counts.update(values)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The counts are all that it must know to go on elsewhere."""
+        return {"counts": self.counts}
 
     def close(self) -> None:
         """Send the counts."""
@@ -83,6 +93,17 @@ def word_count(
     words = lines.flat_map(split, name="split", tasks=tasks, blocking=knobs is not None)
     words.key_by(str).count(name="count", tasks=tasks).sink(tally)
     return flow, tally
+
+
+def check_counts(found: Mapping[str, int], expected: collections.Counter[str]) -> None:
+    """Hold every count against the plain loop's."""
+    wrong = [word for word in found.keys() | expected.keys() if found.get(word, 0) != expected[word]]
+    if wrong:
+        some = ", ".join(f"{word!r} {found.get(word, 0)} for {expected[word]}" for word in wrong[:_WRONG_SHOWN_MAX])
+        raise DemoError(
+            f"{len(wrong):,} of {len(expected):,} counts differ from those of a plain Python loop: {some}.",
+            "Please report this, with the output of tailrace --debug demo.",
+        )
 
 
 def plain_count(count: int) -> collections.Counter[str]:

@@ -128,6 +128,11 @@ class Query:
         """Let something live and end with this query."""
         self._callbacks.companions.append(companion)
 
+    @property
+    def worker_pids(self) -> dict[int, int]:
+        """The process of each worker, on the node where it runs."""
+        return {slot: member.register.pid for slot, member in sorted(self._brain.members.items())}
+
     def partitions_of(self, operator: str) -> dict[str, int]:
         """The numbers of a source's partitions, by name."""
         return {

@@ -10,10 +10,10 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
-from tailrace.cli.demo import DemoOptions, DemoRun, check_counts, report, summary
+from tailrace.cli.demo import DemoOptions, DemoRun, report, summary
 from tailrace.cli.errors import DemoError
 from tailrace.cli.watching import WatchEnd, step, watch
-from tailrace.cli.wordcount import Tally, plain_count, word_count
+from tailrace.cli.wordcount import Tally, check_counts, plain_count, word_count
 from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
 from tailrace.testing import ProcessHost

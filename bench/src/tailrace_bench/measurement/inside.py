@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def worker_pids(query: Query) -> list[int]:
     """The processes of the workers."""
-    return [member.register.pid for member in query._brain.members.values()]  # noqa: SLF001
+    return list(query.worker_pids.values())
 
 
 def crossing_share(progress: Mapping[str, Any], src: str, dst: str) -> float:

@@ -21,7 +21,6 @@ from tailrace.config import Policy, Settings
 from tailrace.coordinator.query import Query
 from tailrace.testing.processes import ProcessHost
 from tailrace_bench.errors import ArmError
-from tailrace_bench.measurement.inside import worker_pids
 from tailrace_bench.reporting.rows import limit_row, make_row
 from tailrace_bench.tails.arms import WORKERS, hosts_of
 
@@ -111,14 +110,11 @@ def _arm(name: str, host: Callable[[Settings], Host], standby: int, kills: int, 
 def _kill_one(query: Query, rng: random.Random, found: Kills) -> None:
     """Kill a worker that counts, and wait for its successor."""
     slot = rng.choice(sorted(set(query.workers_of("count"))))
-    members = query._brain.members  # noqa: SLF001 - its user need not know the processes
-    pid = members[slot].register.pid
-    if pid not in worker_pids(query):
-        raise ArmError(f"Worker {slot} was to be killed and is not there.", "The machine is too busy for it.")
+    pid = query.worker_pids[slot]
     found.killed_ns.append(time.monotonic_ns())
     os.kill(pid, signal.SIGKILL)
     deadline_ns = found.killed_ns[-1] + int(_GONE_S_MAX * 1e9)
-    while members[slot].register.pid == pid:
+    while query.worker_pids.get(slot, pid) == pid:
         if time.monotonic_ns() > deadline_ns:
             raise ArmError(f"Worker {slot} was killed and none came in its place.", "Look at Spark's log.")
         time.sleep(_POLL_S)

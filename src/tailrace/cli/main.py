@@ -59,7 +59,7 @@ def demo(
     rate: Annotated[float, typer.Option(min=1, max=1_000_000, help="Sentences per second, whatever happens.")] = 800,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 3,
 ) -> None:
-    """Count words on an embedded Spark, by the baselines and by auto with a slow worker, then with one that is killed."""
+    """Count words on an embedded Spark: by the baselines and by auto with a slow worker, then one worker is killed."""
     from .demo import DemoOptions  # noqa: PLC0415
     from .demo import demo as show  # noqa: PLC0415
 

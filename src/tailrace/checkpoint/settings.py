@@ -25,6 +25,8 @@ class Checkpoint:
     tolerated_failures: int = 10
     #: How long a checkpoint may take before it is given up.
     timeout_s: float = 60.0
+    #: Other workers that hold each task's state as of the last epoch, to go on at once when its worker is lost: 0 or 1.
+    standby: int = 0
     #: What the store needs to know beside its address; kept out of every message.
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -33,6 +35,8 @@ class Checkpoint:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > least:
                 raise ConfigError(f"Checkpoint {name} must be a number of seconds above 0; found {value!r}.")
+        if isinstance(self.standby, bool) or self.standby not in {0, 1}:
+            raise ConfigError(f"Checkpoint standby must be 0 or 1; found {self.standby!r}.")
         for name, least in (("keep", 1), ("tolerated_failures", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -11,17 +11,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
-from tailrace.connect import errors as connect_errors
 from tailrace.coordinator.membership import Membership
 from tailrace.coordinator.migration.key_loads import KeyLoads
 from tailrace.coordinator.migration.rebalancing import Rebalancing
 from tailrace.coordinator.operations.requests import OperationRequests
-from tailrace.program.errors import CloseError, OperatorError, ProtocolError
-from tailrace.routing.fixed import RouteError
+from tailrace.program.errors import CloseError
 
-from . import errors
 from .checkpoints import Checkpoints
 from .deployment import check_sending, check_sharing
+from .failures import not_understood, rebuilt
 from .incoming import LogLines, ReceivedQueue
 from .invariants import CoordinatorInvariants
 from .limits import check_limits
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from tailrace.checkpoint.manifest import Manifest
     from tailrace.checkpoint.settings import Checkpoint
     from tailrace.coordinator.membership import Member
-    from tailrace.errors import TailraceError
     from tailrace.program.program import Program
     from tailrace.reports import WorkerReport
 
@@ -47,7 +44,7 @@ _NS_PER_S = 1_000_000_000
 _OF_AN_EXECUTION = (
     protocol.Report, protocol.Marks, protocol.Available, protocol.TaskDone, protocol.Collected, protocol.Cleared,
     protocol.Installed, protocol.OperationFailed, protocol.Switched, protocol.Held, protocol.CutMarks,
-    protocol.CutPrepared, protocol.PartWritten, protocol.CutFailed,
+    protocol.CutPrepared, protocol.PartWritten, protocol.CutFailed, protocol.Followed,
 )  # fmt: skip
 
 
@@ -83,7 +80,7 @@ class CoordinatorBrain:
         self.lost_state = LostState(self)
         self.membership = Membership(self, query_id, workers, python)
         self.operations = OperationRequests(self)
-        self.recovery = Recovery(self)
+        self.recovery = Recovery(self, 0 if checkpoint is None else checkpoint.standby)
         self._invariants = CoordinatorInvariants(self)
         self.rebalancing = Rebalancing(program)
         #: What sinks of the user are to be given; bounded by what workers send before it is taken.
@@ -126,8 +123,11 @@ class CoordinatorBrain:
         if self.checkpoints is not None and not member.open and isinstance(message, _OF_AN_EXECUTION):
             return  # of the one that was given up
         match message:
-            case protocol.Deployed():
+            case protocol.Deployed(restored=restored, execution=execution):
+                if self.checkpoints is not None and (execution, True) != (self.checkpoints.execution, member.deployed):
+                    return  # of one that was given up
                 self.membership.deployed(slot, member)
+                self.recovery.opened(restored, now_ns)
             case protocol.PeerSeen():
                 self.membership.seen(slot, message)
             case protocol.Report(report=report, marks=marks):
@@ -146,14 +146,17 @@ class CoordinatorBrain:
                     self.end()
             case protocol.CutMarks() | protocol.CutPrepared() | protocol.PartWritten() | protocol.CutFailed():
                 if self.checkpoints is not None:
-                    self.checkpoints.on_message(slot, message)
+                    self.checkpoints.on_message(slot, message, now_ns)
+            case protocol.Followed(epoch=epoch):
+                if self.recovery.standbys is not None:
+                    self.recovery.standbys.reached[slot] = epoch
             case (
                 protocol.Cleared() | protocol.Installed() | protocol.OperationFailed() | protocol.Switched()
                 | protocol.Held()
             ):  # fmt: skip
                 self.operations.on_message(slot, message, now_ns)
             case protocol.Failure():
-                self._failed(_rebuilt(message))
+                self._failed(rebuilt(message))
             case protocol.Stuck():
                 member.stuck = max(member.stuck, message, key=lambda each: each.sequence)
             case protocol.LogLine():
@@ -208,7 +211,7 @@ class CoordinatorBrain:
 
     def on_gone(self, connection: int, now_ns: int) -> None:
         """A connection broke: its worker is lost until another registers for the slot."""
-        for slot, member in self.members.items():
+        for slot, member in list(self.members.items()):
             if member.connection == connection and member.alive:
                 member.alive = False
                 if self.checkpoints is None:
@@ -216,7 +219,7 @@ class CoordinatorBrain:
                 member.deployed = member.open = False
                 member.lost_ns = now_ns
                 if self.checkpoints is not None and self.started and self.state != "ended":
-                    self.recovery.begin(now_ns)
+                    self.membership.depart(slot) if member.waits else self.recovery.begin(slot, now_ns)
                     return
                 self.operations.on_lost(slot, now_ns)
                 self.membership.lost(slot)
@@ -277,7 +280,9 @@ class CoordinatorBrain:
             if self.checkpoints is None or self.checkpoints.idle:
                 self.operations.tick(now_ns)
             if self.checkpoints is not None:
-                self.checkpoints.tick(now_ns)
+                self.recovery.look(now_ns)
+        if self.state == "running" and self.checkpoints is not None:
+            self.checkpoints.tick(now_ns)
         self.recovery.go_on(now_ns)
         check_limits(self, now_ns)
 
@@ -380,20 +385,3 @@ class CoordinatorBrain:
         return [
             (slot, each) for slot, each in self.members.items() if each.alive and (each.deployed or not only_deployed)
         ]
-
-
-def not_understood(slot: int, what: str) -> ProtocolError:
-    """The error of a query one of whose workers says something that the coordinator knows nothing of."""
-    return ProtocolError(
-        f"Worker {slot} said something that the coordinator does not understand: {what}.",
-        "Use the same version of Tailrace at the driver and on the executors.",
-    )
-
-
-def _rebuilt(failure: protocol.Failure) -> Exception:
-    """Make a worker's error again on the driver, under its own name where that is one of ours."""
-    named: list[type[TailraceError]] = [
-        OperatorError, CloseError, ProtocolError, RouteError, *connect_errors.ConnectError.every(),
-    ]  # fmt: skip
-    kinds = {each.__name__: each for each in named}
-    return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

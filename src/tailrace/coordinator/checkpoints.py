@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace import protocol
 from tailrace.checkpoint.errors import CheckpointsFailedError, CheckpointTakenOverError
 from tailrace.checkpoint.manifest import Manifest, OperatorRow, PartitionRow, TaskRow
+from tailrace.coordinator.reporting.durability import EpochFigures
 from tailrace.topology.operators import holds_state
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ class Checkpoints:
         self.epoch = 0 if resumed is None else resumed.epoch
         self.durable = resumed
         self.state = "idle"
-        self.failures = 0
-        #: Failures since the last success.
-        self._failed_in_a_row = 0
+        self.figures = EpochFigures()
         #: Entries to be written, and the one that was handed out for it and has not come back.
         self.publish: deque[Manifest] = deque()
         self._publishing: Manifest | None = None
@@ -79,19 +78,26 @@ class Checkpoints:
             self._begun_ns = now_ns
             self.epoch += 1
             self._marks, self._offsets, self._numbers = {}, {}, {}
-            self._enter("marks", protocol.AskMarks(self.epoch))
+            self._enter("marks", protocol.AskMarks(self.epoch), now_ns)
+
+    @property
+    def every_s(self) -> float:
+        """How often an epoch begins."""
+        return self._settings.every_s
 
     @property
     def idle(self) -> bool:
         """Whether no epoch is under way."""
         return self.state == "idle"
 
-    def _enter(self, state: str, order: protocol.FromCoordinator) -> None:
+    def _enter(self, state: str, order: protocol.FromCoordinator, now_ns: int) -> None:
         self.state = state
-        self._awaited = set(self._brain.members)
+        self.figures.entered(state, now_ns)
+        # Those that are not open have registered and wait to join.
+        self._awaited = {slot for slot, member in self._brain.members.items() if member.open}
         self._brain.tell_all(order)
 
-    def on_message(self, slot: int, message: protocol.FromWorker) -> None:
+    def on_message(self, slot: int, message: protocol.FromWorker, now_ns: int) -> None:
         """Take in what a worker says about an epoch."""
         if isinstance(message, protocol.PartWritten):
             self._written(message)
@@ -100,26 +106,28 @@ class Checkpoints:
         match message:
             case protocol.CutMarks(marks=marks) if self.state == "marks":
                 self._marks |= marks
-                self._heard(slot)
+                self._heard(slot, now_ns)
             case protocol.CutPrepared() if self.state == "prepare":
-                self._heard(slot)
+                self._heard(slot, now_ns)
             case protocol.PartWritten() if self.state == "cut":
                 self._offsets |= message.offsets
                 self._numbers |= message.numbers
-                self._heard(slot)
+                self.figures.written(message.size_bytes)
+                self._heard(slot, now_ns)
             case protocol.CutFailed(message=reason, hint=hint) if self.state == "cut":
                 self._failed(reason, hint)
 
-    def _heard(self, slot: int) -> None:
+    def _heard(self, slot: int, now_ns: int) -> None:
         self._awaited.discard(slot)
         if self._awaited:
             return
         if self.state == "marks":
-            self._enter("prepare", protocol.PrepareCut(self.epoch, self._marks))
+            self._enter("prepare", protocol.PrepareCut(self.epoch, self._marks), now_ns)
         elif self.state == "prepare":
-            self._enter("cut", protocol.Cut(self.epoch))
+            self._enter("cut", protocol.Cut(self.epoch), now_ns)
         else:
             self.state = "publish"
+            self.figures.entered(self.state, now_ns)
             self._publishing = self._manifest()
             self.publish.append(self._publishing)
 
@@ -136,7 +144,7 @@ class Checkpoints:
         """The entry that is to be made now; None if there is none."""
         return self.publish.popleft() if self.publish else None
 
-    def published(self, manifest: Manifest, error: Exception | None) -> None:
+    def published(self, manifest: Manifest, error: Exception | None, now_ns: int) -> None:
         """An entry was made, or could not be. If a worker was lost meanwhile, this is where all go back to."""
         self._publishing = None
         if isinstance(error, CheckpointTakenOverError):
@@ -146,23 +154,24 @@ class Checkpoints:
             self._failed(getattr(error, "message", f"{type(error).__name__}: {error}"), getattr(error, "hint", ""))
             return
         self.durable = manifest
-        self._failed_in_a_row = 0
+        self.figures.published(now_ns)
         if self.state != "publish":
             return
         self.state = "idle"
         self._brain.tell_all(protocol.EpochDurable(manifest.epoch))
+        self._brain.recovery.follow()
         if self._last and self._brain.all_done:
             self._brain.end()
 
     def _failed(self, reason: str, hint: str = "") -> None:
         self.state = "lost" if self.state == "lost" else "idle"
-        self.failures += 1
-        self._failed_in_a_row += 1
+        self.figures.failed()
+        in_a_row = self.figures.failures_in_a_row
         _log.warning("query %s: checkpoint %d failed: %s", self._brain.program.plan.name, self.epoch, reason)
-        if self._failed_in_a_row > self._settings.tolerated_failures:
+        if in_a_row > self._settings.tolerated_failures:
             self._brain.fail(
                 CheckpointsFailedError(
-                    f"{self._failed_in_a_row} checkpoints in a row failed, {self._settings.tolerated_failures} are "
+                    f"{in_a_row} checkpoints in a row failed, {self._settings.tolerated_failures} are "
                     f"tolerated; the last one because: {reason}",
                     hint or "See to the store, or raise tolerated_failures.",
                 )

@@ -24,8 +24,8 @@ from tailrace.transport.handshake import CONTROL, HandshakeError, ServerHandshak
 from tailrace.transport.stream import UNPROVED_MAX, ClosedError, StreamConnection
 from tailrace.transport.wire import WireError
 
-from .brain import not_understood
 from .errors import CoordinatorError
+from .failures import not_understood
 
 if TYPE_CHECKING:
     from collections.abc import Callable

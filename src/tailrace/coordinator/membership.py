@@ -68,11 +68,14 @@ class Membership:
         #: The slots that workers may register for.
         self._slots = set(range(workers))
         self._slots_used = workers
+        #: Workers that were lost and whose tasks went on elsewhere: a successor joins like one that is new.
+        self._departed: dict[int, Member] = {}
         self._origins: list[list[tuple[int, int]]] = []
 
     def register(self, connection: int, message: protocol.Register, now_ns: int) -> None:
         """Give a worker the slot it asks for, or say why not."""
-        old = self._brain.members.get(message.slot)
+        departed = self._departed.get(message.slot)
+        old = self._brain.members.get(message.slot, departed)
         if old is not None and old.alive and message.launch > old.register.launch:
             self._brain.on_gone(old.connection, now_ns)  # its successor is here before its connection broke
         if self._brain.state == "ended" or message.slot not in self._slots:
@@ -92,7 +95,9 @@ class Membership:
             )
             return
         # Above every other's: a source that has moved uses the attempt of its place to tell its incarnations apart.
-        attempt = 1 if old is None else 1 + max(each.attempt for each in self._brain.members.values())
+        known = [*self._brain.members.values(), *self._departed.values()]
+        attempt = 1 if old is None else 1 + max(each.attempt for each in known)
+        self._departed.pop(message.slot, None)
         peer = msgspec.structs.replace(message.peer, attempt=attempt)
         member = self._brain.members[message.slot] = Member(connection, attempt, message, peer, now_ns)
         self._brain.tell(member, protocol.Welcome(attempt))
@@ -104,7 +109,8 @@ class Membership:
             self._brain.book.forget(message.slot, self._brain.placement)
             self._brain.measured.forget(message.slot)
         elif self._brain.placement:
-            if old is None or old.waits:
+            if old is None or old.waits or departed is not None:
+                self._brain.restarts += departed is not None
                 member.joins = member.waits = True
                 self._brain.operations.join()
             else:
@@ -151,13 +157,14 @@ class Membership:
         return protocol.Deploy(
             query=self._query_id,
             program=codec.dumps_by_value(self._brain.program),
-            placement=self._brain.placement,
+            # Copies: what is sent later must be of one moment, and another recovery may come before.
+            placement=[list(row) for row in self._brain.placement],
             peers=[member.peer for member in self._brain.members.values()],
             partitions=[[*row, self._brain.marks.get(row[0], 0)] for row in self._brain.partitions],
             marks=self._brain.marks,
             origins=self._origins,
             queues=self._brain.queues,
-            tables=self._brain.tables,
+            tables=dict(self._brain.tables),
             durability=None if checkpoints is None else checkpoints.order_for(slot),
         )
 
@@ -168,7 +175,7 @@ class Membership:
         if self._brain.state == "deploying":
             if member.attempt > 1 and self._brain.checkpoints is None:
                 self._brain.tell_all(protocol.Resume(slot), besides=slot)
-            if all(each.open for each in self._brain.members.values()):
+            if all(each.open or each.waits for each in self._brain.members.values()):
                 self._brain.state = "running"
                 self._brain.started = True
                 for each in self._brain.members.values():
@@ -213,6 +220,14 @@ class Membership:
                 del self._brain.members[slot]
                 self._brain.book.forget(slot, self._brain.placement)
                 self._brain.measured.forget(slot)
+
+    def depart(self, slot: int) -> None:
+        """A lost worker is waited for no more: its tasks, if it had any, go on elsewhere."""
+        member = self._departed[slot] = self._brain.members.pop(slot)
+        self._brain.tell_all(protocol.Leave(slot), only_deployed=False)
+        self._brain.measured.forget(slot)
+        self._brain.operations.on_lost(slot, member.lost_ns)
+        self.lost(slot)
 
     def seen(self, slot: int, message: protocol.PeerSeen) -> None:
         """A worker refuses the predecessor of another from now on."""

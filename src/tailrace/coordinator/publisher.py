@@ -53,9 +53,8 @@ class Publisher:
             error = found
 
         def tell(brain: CoordinatorBrain, now_ns: int) -> None:
-            del now_ns
             if brain.checkpoints is not None:
-                brain.checkpoints.published(manifest, error)
+                brain.checkpoints.published(manifest, error, now_ns)
 
         self._loop.ask(tell)
         if error is None:

@@ -43,6 +43,7 @@ def _lines(query: str, progress: dict[str, Any]) -> Iterator[str]:
     yield f"tailrace_pending{_labels(query=query)} {progress['pending']}"
     yield "# TYPE tailrace_stuck_calls gauge"
     yield f"tailrace_stuck_calls{_labels(query=query)} {len(progress['stuck'])}"
+    yield from _durability(query, progress["checkpoints"], progress["recoveries"])
     yield "# TYPE tailrace_complete_latency_seconds gauge"
     for name, quantile in _QUANTILES.items():
         seconds = progress["latency"][name] / 1000
@@ -56,6 +57,23 @@ def _lines(query: str, progress: dict[str, Any]) -> Iterator[str]:
         yield f"# TYPE tailrace_edge_{name}_total counter"
         for row in progress["edges"]:
             yield f"tailrace_edge_{name}_total{_labels(query=query, src=row['from'], dst=row['to'])} {row[name]}"
+
+
+def _durability(query: str, checkpoints: dict[str, Any], recoveries: dict[str, Any]) -> Iterator[str]:
+    newest = recoveries["newest"][-1] if recoveries["newest"] else None
+    age_s = checkpoints["age_s"]
+    rows = (
+        ("checkpoints_total", "counter", checkpoints["durable"]),
+        ("checkpoint_failures_total", "counter", checkpoints["failures"]),
+        ("checkpoint_age_seconds", "gauge", "NaN" if age_s is None else age_s),
+        ("checkpoint_duration_seconds", "gauge", checkpoints["duration_ms"] / 1000),
+        ("checkpoint_size_bytes", "gauge", checkpoints["size_bytes"]),
+        ("recoveries_total", "counter", recoveries["count"]),
+        ("recovery_duration_seconds", "gauge", "NaN" if newest is None else newest["took_ms"] / 1000),
+    )
+    for name, kind, value in rows:
+        yield f"# TYPE tailrace_{name} {kind}"
+        yield f"tailrace_{name}{_labels(query=query)} {value}"
 
 
 def _labels(**labels: object) -> str:

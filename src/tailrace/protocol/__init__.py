@@ -18,6 +18,8 @@ from tailrace.protocol.checkpoints import (
     CutPrepared,
     Durability,
     EpochDurable,
+    Follow,
+    Followed,
     PartWritten,
     PrepareCut,
 )
@@ -57,6 +59,8 @@ __all__ = [
     "Durability",
     "EpochDurable",
     "Failure",
+    "Follow",
+    "Followed",
     "FromCoordinator",
     "FromWorker",
     "Go",
@@ -143,6 +147,11 @@ class Deploy(msgspec.Struct, tag=True):
 
 class Deployed(msgspec.Struct, tag=True):
     """Worker: my tasks are open."""
+
+    #: How many go on from a cut, by where their state came from: ``memory``, ``standby`` or ``store``.
+    restored: dict[str, int] = {}
+    #: Which deployment of the query this is, where it has checkpoints.
+    execution: int = 0
 
 
 class Go(msgspec.Struct, tag=True):
@@ -275,12 +284,12 @@ class Stop(msgspec.Struct, tag=True):
 FromWorker = (
     Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | Stuck | LogLine | Collected
     | Cleared | Installed | OperationFailed | Switched | Held | Available
-    | CutMarks | CutPrepared | PartWritten | CutFailed
+    | CutMarks | CutPrepared | PartWritten | CutFailed | Followed
 )  # fmt: skip
 FromCoordinator = (
     Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop
     | Pause | Relocate | GoOn | Undo | Leave | HoldSources | Regroup | PauseKeys | AskAvailable
-    | AskMarks | PrepareCut | Cut | EpochDurable
+    | AskMarks | PrepareCut | Cut | EpochDurable | Follow
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

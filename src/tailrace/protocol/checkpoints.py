@@ -76,3 +76,17 @@ class EpochDurable(msgspec.Struct, tag=True):
     """Coordinator: the epoch is published; nothing goes back before it."""
 
     epoch: int
+
+
+class Follow(msgspec.Struct, tag=True):
+    """Coordinator: hold the state of these tasks of other workers as of an epoch that is durable, and of no others."""
+
+    epoch: int
+    #: Stage, number and objects of each.
+    tasks: list[tuple[int, int, list[str]]]
+
+
+class Followed(msgspec.Struct, tag=True):
+    """Worker: I hold what I was told to, as of this epoch."""
+
+    epoch: int

@@ -170,10 +170,19 @@ class InProcess:
         self._advance_to(self.clock.now_ns() + int(seconds * _NS_PER_S))
         self._raise_if_failed()
 
-    def kill(self, slot: int) -> None:
-        """Lose a worker, its state and the mail it has not read; a new one registers in its place."""
+    def kill(self, slot: int, *, comes_back: bool = True) -> None:
+        """Lose a worker, its state and the mail it has not read; a new one registers in its place, or does not yet."""
         self._cells.pop(self._lose(slot)).close()
+        if comes_back:
+            self._register(slot)
+
+    def come_back(self, slot: int) -> None:
+        """Let a new worker register in the place of one that was lost."""
         self._register(slot)
+
+    def is_here(self, slot: int) -> bool:
+        """Whether a slot has a worker."""
+        return slot in self._slots.values()
 
     def cut_off(self, slot: int) -> None:
         """Let the coordinator give a worker up, and another take its slot; it works on until its lease is over."""
@@ -301,7 +310,7 @@ class InProcess:
             self._log.append(manifest)
         except TailraceError as found:
             error = found
-        checkpoints.published(manifest, error)
+        checkpoints.published(manifest, error, self.clock.now_ns())
         return True
 
     def _hand_to_sinks(self) -> None:

@@ -90,7 +90,17 @@ class InProcessWorker:
         idle = self._work(rng.randint(1, _PIECES_PER_TURN_MAX))
         self.brain.flush(idle=idle)
         self.brain.on_time()
-        return self._write(rng) or moved or not idle
+        wrote = self._write(rng)
+        return self._follow(rng) or wrote or moved or not idle
+
+    def _follow(self, rng: Random) -> bool:
+        """Read an object for a task that this worker stands by for, sooner or later."""
+        shadows = self.brain.shadows
+        if not shadows.behind:
+            return False
+        if rng.random() >= _STORE_WAITS:
+            shadows.read_next()
+        return True
 
     def _write(self, rng: Random) -> bool:
         """Write a part of a checkpoint, sooner or later."""

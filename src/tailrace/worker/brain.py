@@ -24,6 +24,7 @@ from tailrace.reports import ProcessReport
 from tailrace.transport import codec
 from tailrace.transport import message_codec as mail
 from tailrace.worker.checkpoint.restore import no_store
+from tailrace.worker.checkpoint.shadows import Shadows
 from tailrace.worker.deployment import Deployment, Surroundings
 from tailrace.worker.execution.scheduler import HELD_US, IDLE_US
 
@@ -76,6 +77,8 @@ class WorkerBrain:
         self._wakeup: Callable[[], None] | None = None
         #: How objects of a checkpoint's store are read.
         self._get = get_object
+        #: Tasks of other workers that this one stands by for; read by a thread beside the loop.
+        self.shadows = Shadows(get_object, self.control_out)
         #: The task whose code the loop runs outside of pieces of work: its ``open()``, key and grouping functions.
         self._current: Task | None = None
         #: The operator and task that are being built.
@@ -145,6 +148,8 @@ class WorkerBrain:
                 self.control_out.append(protocol.CutMarks(epoch, self.deployment.marks()))
             case protocol.PrepareCut() | protocol.Cut() | protocol.EpochDurable():
                 self.deployment.on_checkpoint(message)
+            case protocol.Follow():
+                self.shadows.follow(message, self.deployment.program)
             case protocol.Drain():
                 for _, source in self.deployment.worker.sources:
                     source.draining = True
@@ -175,10 +180,11 @@ class WorkerBrain:
             finally:
                 self._current = None
             deployment.begin_ticks(task)
+        restored: dict[str, int] = {}
         if message.durability is not None:
-            deployment.restore(message.durability, before, self._get)
+            restored = deployment.restore(message.durability, before, self._get, self.shadows)
         deployment.low_water(message.marks)
-        self.control_out.append(protocol.Deployed())
+        self.control_out.append(protocol.Deployed(restored, deployment.site.execution))
         return None
 
     def _enter(self, operator: str, task: int) -> None:

@@ -13,7 +13,7 @@ from tailrace import protocol
 from tailrace.transport import codec
 from tailrace.worker.availability import Availability
 from tailrace.worker.build import Site
-from tailrace.worker.checkpoint.cutter import Cutter
+from tailrace.worker.checkpoint.cutter import Cutter, KeptCut
 from tailrace.worker.checkpoint.restore import restore_from_memory, restore_from_store
 from tailrace.worker.exchange.acks import Acknowledger
 from tailrace.worker.exchange.delivery import Delivery
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
 
+    from tailrace.checkpoint.part import TaskPart
     from tailrace.clock import Clock
     from tailrace.program.program import Program
     from tailrace.reports import ProcessReport
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.transport.message_codec import Opened
+    from tailrace.worker.checkpoint.shadows import Shadows
     from tailrace.worker.execution.task import Task
     from tailrace.worker.uplink.link import Meets
 
@@ -181,16 +183,30 @@ class Deployment:
         """Whether a message is of this deployment; one of a later epoch has the tasks cut first."""
         return self.cutter is None or self.cutter.is_current(frames)
 
-    def restore(self, order: protocol.Durability, before: Deployment | None, get: Callable[[str], bytes]) -> None:
-        """Let the tasks go on as of a cut, where there was one, and be ready for the next."""
+    def restore(
+        self, order: protocol.Durability, before: Deployment | None, get: Callable[[str], bytes], shadows: Shadows
+    ) -> dict[str, int]:
+        """Let the tasks go on as of a cut, where there was one, and be ready for the next.
+
+        Tells how many did so by what they kept in memory, by a shadow, and from the store.
+        """
+        restored = {"memory": 0, "standby": 0, "store": 0}
+        parts: dict[tuple[int, int], tuple[Task, TaskPart]] = {}
         cutter = None if before is None else before.cutter
         kept = None if cutter is None else cutter.kept.get(order.epoch)
         objects = {(stage, index): names for stage, index, names in order.objects}
         for task in self.worker.tasks if order.epoch else ():
             if task.deduplicator is None:
                 continue
-            if kept is None or not restore_from_memory(task, kept, order.epoch, self.worker):
-                restore_from_store(task, objects[task.stage.id, task.index], get, self.worker)
+            ident, way = (task.stage.id, task.index), "memory"
+            part = None if kept is None else restore_from_memory(task, kept, order.epoch, self.worker)
+            if part is None:
+                shadow = shadows.take(*ident, objects[ident])
+                part = restore_from_store(task, objects[ident], get, self.worker, shadow)
+                way = "store" if shadow is None else "standby"
+            restored[way] += 1
+            if part is not None:
+                parts[ident] = (task, part)
         for _, source in self.worker.sources:
             next_offsets = source.ledger.next_offsets()
             source.owed = {
@@ -199,7 +215,8 @@ class Deployment:
                 if partition in source.readers and next_offsets.get(partition, 0) < offset
             }
         if self.cutter is not None:
-            self.cutter.begin()
+            self.cutter.begin(KeptCut({}, parts))
+        return restored
 
     def resume(self, slot: int, *, lost: bool) -> None:
         """A slot's new worker is open: send to it, and send every open root again where something was lost."""

@@ -25,6 +25,7 @@ from .stuck import StuckWatch, told_at_end
 if TYPE_CHECKING:
     from tailrace.config import Settings
     from tailrace.transport.connections import Connections
+    from tailrace.worker.checkpoint.shadows import ShadowReader
     from tailrace.worker.checkpoint.writer import PartWriter
     from tailrace.worker.execution.task import Task
 
@@ -49,10 +50,12 @@ class WorkerLoop:
         control: ControlLine,
         settings: Settings,
         writer: PartWriter | None = None,
+        reader: ShadowReader | None = None,
     ) -> None:
         self._brain = brain
-        #: Writes parts of checkpoints, where the query has some.
+        #: Writes parts of checkpoints, where the query has some, and reads those of others for a standby.
         self._writer = writer
+        self._reader = reader
         self._connections = connections
         self._control = control
         self._settings = settings
@@ -206,6 +209,8 @@ class WorkerLoop:
         brain.flush(idle=idle)
         if self._writer is not None:
             self._writer.exchange(brain)
+        if self._reader is not None:
+            self._reader.attend(brain.shadows)
         self._housekeeping()
         # Handing over within the worker may have made work.
         if idle and not brain.has_ready and (wait_us := brain.wait_us()):

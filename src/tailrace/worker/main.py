@@ -21,6 +21,7 @@ from tailrace.topology.operators import TaskContext
 from tailrace.transport.connections import Connections
 from tailrace.version import __version__
 from tailrace.worker.checkpoint.restore import no_store
+from tailrace.worker.checkpoint.shadows import ShadowReader
 from tailrace.worker.checkpoint.writer import PartWriter
 from tailrace.worker.uplink.node_peers import TABLE_NAME, NodePeers, node_name
 
@@ -87,7 +88,8 @@ def _work(
     connections.watch_control(control)
     connections.control_ready = True  # the first orders may have come along with the welcome
     writer = None if store is None else PartWriter(store, connections.wakeup)
-    loop = WorkerLoop(brain, connections, control, boot.settings, writer)
+    reader = ShadowReader(connections.wakeup) if boot.checkpoint is not None and boot.checkpoint.standby else None
+    loop = WorkerLoop(brain, connections, control, boot.settings, writer, reader)
     try:
         with _calm_collector(), to_driver(loop.at_work, brain.log):
             try:
@@ -101,8 +103,9 @@ def _work(
         brain.fail(error)
         raise
     finally:
-        if writer is not None:
-            writer.close()
+        for each in (writer, reader):
+            if each is not None:
+                each.close()
         with contextlib.suppress(OSError):  # the coordinator is gone
             while brain.control_out:
                 control.send(brain.control_out.popleft())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.coordinator.reporting.durability import explained_durability
 from tailrace.coordinator.reporting.stuck import explained
 from tailrace.receiving.shared import shares
 
@@ -37,6 +38,7 @@ def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
             lines.append(f"    {edge.src} -> {target} ({edge.grouping})")
     lines += _shared_queues(program, brain)
     lines += _decisions(brain)
+    lines += explained_durability(brain)
     lines += explained(brain.members)
     if brain.lost_state.tasks:
         lines += ["", f"State lost ({brain.lost_state.tasks} tasks)", *(f"  {text}" for text in brain.lost_state.told)]

@@ -10,6 +10,7 @@ import datetime as dt
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
+from tailrace.coordinator.reporting.durability import checkpoint_row, recovery_row
 from tailrace.coordinator.reporting.stuck import stuck_rows
 from tailrace.coordinator.reporting.task_rows import TaskRows
 from tailrace.metrics.histogram import Histogram
@@ -79,6 +80,17 @@ class ProgressBook:
                 self._past[row.stage, name] = self._past.get((row.stage, name), 0) + getattr(row, name)
         self._edges.pop(slot, None)
 
+    def begin_again(self, placement: Placement) -> None:
+        """Everyone goes back to a cut: what was done stays counted, and is counted again when it is done again.
+
+        What was open was not read, for it will be.
+        """
+        for row in self._tasks.forget_all(placement):
+            for name in _COUNTERS:
+                done = getattr(row, "completed" if name == "read" else name)
+                self._past[row.stage, name] = self._past.get((row.stage, name), 0) + done
+        self._edges.clear()
+
     def close_period(self, now_ns: int, brain: CoordinatorBrain) -> None:
         """Write down the progress since the last time."""
         seconds = max(1e-9, (now_ns - self._closed_ns) / _NS_PER_S) if self._closed_ns else 1.0
@@ -97,6 +109,8 @@ class ProgressBook:
                 **{name: sum(each.get(name, 0) for each in stages) for name in ("read", "completed", "pending")},
                 **{name: sum(each.get(name, 0) for each in stages) for name in _HAPPENED},
                 "lostState": brain.lost_state.tasks,
+                "checkpoints": checkpoint_row(brain, now_ns),
+                "recoveries": recovery_row(brain),
                 "latency": percentiles(self._latency_period),
                 "stages": stages,
                 "tasks": self._task_rows(present, seconds),

@@ -46,6 +46,12 @@ class TaskRows:
                 del rows[slot]
         return lost
 
+    def forget_all(self, placement: Placement) -> list[TaskReport]:
+        """Everyone begins again: gives the last row of each task."""
+        lost = [placed.row for placed in self.present(placement)]
+        self._rows.clear()
+        return lost
+
     def present(self, placement: Placement) -> list[PlacedRow]:
         """One row of each task, by slot; rows that a later one has overtaken are dropped."""
         found = []

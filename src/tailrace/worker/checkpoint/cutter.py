@@ -102,8 +102,9 @@ class Cutter:
         #: Per task, keys in deltas since its last base.
         self._keys_since_base: dict[TaskId, int] = {}
 
-    def begin(self) -> None:
-        """The tasks have the state they begin with: note from now on what changes."""
+    def begin(self, kept: KeptCut) -> None:
+        """The tasks have the state they begin with, and may have to go back to: note from now on what changes."""
+        self.kept[self.epoch] = kept
         self._worker.outgoing.begin_epoch(self.epoch, self.execution)
         for task in self._worker.tasks:
             for _, step in task_state.stateful(task):

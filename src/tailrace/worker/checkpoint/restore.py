@@ -1,4 +1,4 @@
-"""A task that goes on from a cut: with the state that its predecessor in this worker went back to, or from a store.
+"""A task that goes on from a cut: by what its predecessor in this worker went back to, by a shadow, or from a store.
 
 Called while a deployment is built, for tasks that are built and opened and have seen nothing yet. Blocking where it
 reads from a store, which is when the worker has nothing else to do.
@@ -18,36 +18,49 @@ if TYPE_CHECKING:
 
     from tailrace.checkpoint.part import TaskPart
     from tailrace.worker.checkpoint.cutter import KeptCut
+    from tailrace.worker.checkpoint.shadows import Shadow
     from tailrace.worker.execution.task import Task
     from tailrace.worker.worker_state import WorkerState
 
 
-def restore_from_memory(task: Task, kept: KeptCut, epoch: int, worker: WorkerState) -> bool:
-    """Let a task go on with the keyed state of the one before it, which goes back to the cut; false if it cannot.
+def restore_from_memory(task: Task, kept: KeptCut, epoch: int, worker: WorkerState) -> TaskPart | None:
+    """Let a task go on with the keyed state of the one before it, which goes back to the cut; None if it cannot.
 
     A predecessor whose user code still runs somewhere may change its state under our hands.
     """
     before, part = kept.tasks.get((task.stage.id, task.index), (None, None))
     if before is None or part is None or before.in_flight:
-        return False
+        return None
     steps = dict(task_state.stateful(task))
     for name, step in task_state.stateful(before):
         step.state.rollback(epoch)
         steps[name].state = step.state
     _resume(task, part, worker)
-    return True
+    return part
 
 
-def restore_from_store(task: Task, objects: list[str], get: Callable[[str], bytes], worker: WorkerState) -> None:
-    """Put a task's state together from its parts, oldest first."""
+def restore_from_store(
+    task: Task,
+    objects: list[str],
+    get: Callable[[str], bytes],
+    worker: WorkerState,
+    shadow: Shadow | None = None,
+) -> TaskPart | None:
+    """Put a task's state together from its parts, oldest first; those that a shadow has taken in need no reading."""
     part: TaskPart | None = None
-    for name in objects:
+    held = 0
+    if shadow is not None:
+        part, held = shadow.part, len(shadow.objects)
+        for operator, step in task_state.stateful(task):
+            step.state = shadow.states[operator]
+    for name in objects[held:]:
         part = _part_of(task, get(name), name)
         for operator, step in task_state.stateful(task):
             for keyed in part.snapshot.operators[operator].keyed:
                 step.state.apply(task_state.delta_of(keyed))
     if part is not None:
         _resume(task, part, worker)
+    return part
 
 
 def _part_of(task: Task, data: bytes, name: str) -> TaskPart:

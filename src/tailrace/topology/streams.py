@@ -14,6 +14,7 @@ from . import groupings
 from .applied import Output
 from .errors import ErrorPolicyError, GroupingError, UnionError
 from .groupings import Direct, Grouping
+from .keys import Field
 from .operators import (
     PORT_DEAD,
     PORT_OUT,
@@ -128,19 +129,25 @@ class BaseStream(Generic[T]):
         ports = (*(str(index) for index in range(len(predicates))), PORT_REST)
         return tuple(Stream(self.topology, (Origin(name, port),)) for port in ports)
 
-    def key_by(self, fn: Callable[[T], K], *, ordered: bool = False) -> KeyedStream[K, T]:
+    @overload
+    def key_by(self, fn: str, *, ordered: bool = False) -> KeyedStream[Any, T]: ...
+    @overload
+    def key_by(self, fn: Callable[[T], K], *, ordered: bool = False) -> KeyedStream[K, T]: ...
+    def key_by(self, fn: Callable[[T], Any] | str, *, ordered: bool = False) -> KeyedStream[Any, T]:
         """Send values of equal ``fn(value)`` to the same task, which may keep state for each key.
 
+        A string names a field: an item of dicts and Rows, an attribute of structs, dataclasses and other objects.
         With ``ordered=True`` the order of a key's values holds under all circumstances, at the price of no replays for
         the sake of the latency tail.
         """
-        if not callable(fn):
+        key = Field(fn) if isinstance(fn, str) and fn else fn
+        if not callable(key):
             raise GroupingError(
-                f"key_by needs a function from a value to its key, found {fn!r}.",
-                "Give a function such as `lambda v: v[0]`, or operator.itemgetter(...).",
+                f"key_by needs a function from a value to its key, or a field's name; found {fn!r}.",
+                "Give a function such as `lambda v: v[0]`, operator.itemgetter(...), or a name such as 'user'.",
             )
-        origins = tuple(replace(origin, grouping=Grouping("fields", fn)) for origin in self.origins)
-        return KeyedStream(self.topology, origins, fn, ordered=ordered)
+        origins = tuple(replace(origin, grouping=Grouping("fields", key)) for origin in self.origins)
+        return KeyedStream(self.topology, origins, key, ordered=ordered)
 
     def sink(self, sink: Sink, **options: Unpack[SinkOptions]) -> Sunk:
         """End the stream in a sink."""

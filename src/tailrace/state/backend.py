@@ -77,6 +77,10 @@ class StateBackend(Protocol):
         """Make what user code sees the key at hand through; good until the next cut."""
         ...
 
+    def close(self) -> None:
+        """Let go of what is kept outside of memory; nothing is asked of it any more."""
+        ...
+
     def track(self, epoch: int) -> None:
         """Note changes from now on: what is here is the state as of the cut ``epoch``, the first that is known."""
         ...

@@ -9,6 +9,18 @@ class CutError(TailraceError):
     """A cut was named that the backend does not know, or no longer keeps."""
 
 
+class StateStorageError(TailraceError):
+    """State that is kept on disk cannot be written or read; the query ends, because it could go on with less only."""
+
+    exit_code = 5
+
+
+class StateExtraMissingError(TailraceError):
+    """The library that keeps state on disk is not installed."""
+
+    exit_code = 6
+
+
 class SnapshotError(TailraceError):
     """Bytes that should be a snapshot are none, or were cut off or changed."""
 

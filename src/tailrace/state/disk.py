@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tailrace.state.scratch import ScratchStore
 
 #: Keys beyond the bound that are let be, so that a transaction has some to write.
-_SLACK_MAX = 1024
+_SLACK_MAX = 256
 #: Keys read, restored or taken in between two looks at the bound.
 _CHUNK = 512
 #: Bytes of a place that are its key group.
@@ -57,6 +57,8 @@ class DiskBackend(MemoryBackend):
         self._dirty: dict[Any, bool] = {}
         #: Of those, the ones touched since they were last passed over: they stay for another round.
         self._recent: set[Any] = set()
+        #: How far a round of ``walk`` has come on disk; None while it is not there.
+        self._walked: bytes | None = None
         #: Places that several keys share.
         self._shared: set[bytes] = set()
 
@@ -102,6 +104,25 @@ class DiskBackend(MemoryBackend):
             for key, value in self._on_disk(prefix):
                 if key not in self.table and key not in self._dirty:
                     yield key, value
+
+    def walk(self, count: int) -> list[tuple[Any, Any]]:
+        """Give the next few states of a round over all there are, so many at most; nothing where a round ends.
+
+        First what is in memory; then what is not, by place.
+        """
+        if self._walked is None:
+            found = super().walk(count)
+            if found or self._store is None:
+                return found
+            self._walked = b""
+        while self._store is not None:
+            places = self._store.scan(b"", self._walked or b"", count)
+            self._walked = places[-1][0] if places else None
+            pairs = [pair for _, data in places for pair in self._decode(data)]
+            found = [pair for pair in pairs if pair[0] not in self.table and pair[0] not in self._dirty]
+            if found or not places:
+                return found
+        return []
 
     def touch(self, keys: Iterable[Any]) -> None:
         """Note that the states of these keys are about to change; stops at a key that cannot be looked up."""

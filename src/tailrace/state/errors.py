@@ -21,6 +21,24 @@ class StateExtraMissingError(TailraceError):
     exit_code = 6
 
 
+class StateDeclarationError(TailraceError):
+    """Kinds of state are declared in a way that cannot be kept."""
+
+    exit_code = 2
+
+
+class StateTypeError(TailraceError):
+    """A value is of another type than its state was declared with."""
+
+    exit_code = 4
+
+
+class StateUseError(TailraceError):
+    """A declared state was used where no key is at hand."""
+
+    exit_code = 4
+
+
 class SnapshotError(TailraceError):
     """Bytes that should be a snapshot are none, or were cut off or changed."""
 

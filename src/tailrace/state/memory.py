@@ -86,6 +86,8 @@ class MemoryBackend:
         #: Oldest first; the last one is open, and its before-images are at hand as well.
         self._stretches: list[_Stretch] = []
         self._before: dict[Any, Any] = {}
+        #: Keys that a round of ``walk`` has yet to come to.
+        self._ahead: list[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -120,6 +122,20 @@ class MemoryBackend:
             return iter(self.table.items())
         group_of = self._group_of
         return iter([pair for pair in self.table.items() if group_of(pair[0]) in groups])
+
+    def walk(self, count: int) -> list[tuple[Any, Any]]:
+        """Give the next few states of a round over all there are, so many at most; nothing where a round ends."""
+        if self._ahead is None:
+            self._ahead = list(self.table)
+        table, ahead = self.table, self._ahead
+        found: list[tuple[Any, Any]] = []
+        while ahead and len(found) < count:
+            key = ahead.pop()
+            if key in table:
+                found.append((key, table[key]))
+        if not found:
+            self._ahead = None
+        return found
 
     def touch(self, keys: Iterable[Any]) -> None:
         """Note that the states of these keys are about to change; stops at a key that cannot be looked up."""

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from tailrace.state.declared import States
+
 from . import groupings
 from .applied import Output
 from .errors import ErrorPolicyError, GroupingError, UnionError
@@ -40,6 +42,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 A = TypeVar("A")
 K = TypeVar("K", bound=Hashable)
+S = TypeVar("S", bound=States)
 
 
 @dataclass(frozen=True)
@@ -269,16 +272,24 @@ class KeyedStream(BaseStream[T], Generic[K, T]):
         """Fold the values of each key: ``acc = add(acc, value)`` from ``init()`` on; emits ``(key, result(acc))``."""
         return self._add("aggregate", Aggregation(init, add, result), options, self.key)
 
+    @overload
+    def process(
+        self, fn: Callable[[K, T, S], Iterable[Any] | None], *, state: type[S], **options: Unpack[SinkOptions]
+    ) -> Stream[Any]: ...
+    @overload
     def process(
         self,
         fn: Callable[[K, T, State[Any]], Iterable[Any] | None] | Operator | type[Operator],
         **options: Unpack[SinkOptions],
-    ) -> Stream[Any]:
+    ) -> Stream[Any]: ...
+    def process(self, fn: Any, *, state: type[States] | None = None, **options: Unpack[SinkOptions]) -> Stream[Any]:
         """Run a KeyedOperator (class or instance) or a function ``fn(key, value, state)``, each with state per key.
 
-        A plain Operator works too: it gets whole keys, and keeps what state it likes by itself.
+        A function may have states of several kinds: those that the class ``state`` declares, an object of which it is
+        called with. A plain Operator works too: it gets whole keys, and keeps what state it likes by itself.
         """
         operator_class = fn if isinstance(fn, type) else type(fn)
+        given: dict[str, Any] = {**options} if state is None else {**options, "states": state}
         if issubclass(operator_class, Operator) and not issubclass(operator_class, KeyedOperator):
-            return self._add("process", fn, options)
-        return self._add("keyed_process", fn, options, self.key)
+            return self._add("process", fn, given)
+        return self._add("keyed_process", fn, given, self.key)

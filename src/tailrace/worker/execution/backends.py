@@ -17,15 +17,19 @@ from tailrace.state.backend import ValueCodec
 from tailrace.state.disk import DiskBackend
 from tailrace.state.errors import StateStorageError
 from tailrace.state.memory import MemoryBackend
+from tailrace.state.named import user_key
 from tailrace.state.scratch import ScratchStore, require_library
 from tailrace.transport import codec
 from tailrace.transport.segments import Folder, NoSharedMemoryError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.config import Settings
     from tailrace.state.backend import BackendFactory, StateBackend
 
-_CODEC = ValueCodec(codec.dumps, codec.loads)
+#: How values of users are written.
+CODEC = ValueCodec(codec.dumps, codec.loads)
 #: Where a worker of Spark may keep what goes with it: by whoever runs the cluster, first folder of a list.
 _LOCAL_FOLDERS = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")
 _PLACE = struct.Struct(">IQ")
@@ -38,11 +42,11 @@ def backends_of(settings: Settings, key_groups: int) -> BackendFactory:
 
 def memory_backends(key_groups: int) -> BackendFactory:
     """Keep states in memory."""
-    group_of = GroupIndex(key_groups).__getitem__
+    group_of = _group_of(key_groups)
 
     def backend_of(operator: str) -> StateBackend:
         del operator  # only who keeps it elsewhere needs a name for it
-        return MemoryBackend(_CODEC, group_of)
+        return MemoryBackend(CODEC, group_of)
 
     return backend_of
 
@@ -50,20 +54,28 @@ def memory_backends(key_groups: int) -> BackendFactory:
 def disk_backends(settings: Settings, key_groups: int) -> BackendFactory:
     """Keep so many keys of each operator in memory, and all others on disk."""
     require_library()
-    group_of = GroupIndex(key_groups).__getitem__
+    group_of = _group_of(key_groups)
 
     def place_of(key: Any) -> bytes:
-        hashed = stable_hash(key)
-        return _PLACE.pack(hashed % key_groups, hashed)
+        owner = user_key(key)
+        if owner is key:
+            hashed = stable_hash(key)
+            return _PLACE.pack(hashed % key_groups, hashed)
+        return _PLACE.pack(group_of(key), stable_hash(key[1:]))
 
     def open_store() -> ScratchStore:
         return ScratchStore(lambda: _folder(settings.state_folder))
 
     def backend_of(operator: str) -> StateBackend:
         del operator
-        return DiskBackend(_CODEC, group_of, place_of, open_store, settings.state_cache_keys)
+        return DiskBackend(CODEC, group_of, place_of, open_store, settings.state_cache_keys)
 
     return backend_of
+
+
+def _group_of(key_groups: int) -> Callable[[Any], int]:
+    groups = GroupIndex(key_groups)
+    return lambda key: groups[user_key(key)]
 
 
 def _folder(given: str) -> Folder:

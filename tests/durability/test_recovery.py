@@ -53,7 +53,7 @@ def test_lost_workers_do_not_show(draw, seed):
 
 
 @pytest.mark.parametrize(
-    "draw", [flows.final_counts, flows.two_levels, flows.histories], ids=lambda draw: draw.__name__
+    "draw", [flows.final_counts, flows.two_levels, flows.histories, flows.kinds], ids=lambda draw: draw.__name__
 )
 @pytest.mark.parametrize("seed", range(4))
 def test_lost_workers_do_not_show_in_state_on_disk(draw, seed):

@@ -17,6 +17,7 @@ from .coordinator.query import Query, QueryListener
 from .errors import TailraceError
 from .spark.session import spark_session
 from .start import lookup, register, start
+from .state.declared import ListState, MapState, States, ValueState
 from .topology import split
 from .topology.graph import Topology
 from .topology.groupings import direct
@@ -27,6 +28,8 @@ __all__ = [
     "Checkpoint",
     "DeadLetter",
     "KeyedOperator",
+    "ListState",
+    "MapState",
     "Operator",
     "Policy",
     "Query",
@@ -37,10 +40,12 @@ __all__ = [
     "Sink",
     "Source",
     "State",
+    "States",
     "TailraceError",
     "TaskContext",
     "Topology",
     "Unreadable",
+    "ValueState",
     "__version__",
     "direct",
     "lookup",

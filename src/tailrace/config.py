@@ -142,7 +142,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "ring_waiting": ("futex", "spin_then_futex", "busy"),
     "node_is": ("host", "executor", "worker"),
     "lost_state": ("fail", "accept"),
+    "state_backend": ("memory", "disk"),
 }
+#: Settings that are free text.
+_TEXTS = frozenset({"state_folder"})
 #: Settings of which 0 means off.
 _MAY_BE_ZERO = frozenset({"prometheus_port", "link_bytes_per_s", "queue_bytes"})
 
@@ -212,6 +215,12 @@ class Settings:
     #: What becomes of a query that loses a worker with keyed state or the state of a class: it fails, or, with
     #: ``accept``, goes on with empty state, warns and counts.
     lost_state: str = "fail"
+    #: Where keyed state lies: in ``memory``, or on ``disk`` as far as it is more than ``state_cache_keys``.
+    state_backend: str = "memory"
+    #: Keys that one operator of a task keeps in memory under ``state_backend='disk'``.
+    state_cache_keys: int = 65_536
+    #: The folder for state on disk, on each node; empty is the one that Spark gives its executors, or a temporary one.
+    state_folder: str = ""
     #: How often workers report.
     progress_s: float = 1.0
     #: How long all workers may take to register.
@@ -246,6 +255,8 @@ class Settings:
             value = getattr(self, field.name)
             if field.name in _CHOICES:
                 _check_choice(field.name, value)
+            elif field.name in _TEXTS:
+                _check_text(field.name, value)
             elif field.name == "metrics" or (field.name in _MAY_BE_ZERO and value == 0):
                 continue
             elif not _is_positive(value, whole=isinstance(field.default, int)):
@@ -268,6 +279,11 @@ def _check_choice(name: str, value: object) -> None:
         raise ConfigError(
             f"Setting {name} must be one of {', '.join(known)}; found {value!r}.", nearest(str(value), known)
         )
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise ConfigError(f"Setting {name} must be a text; found {value!r}.", "Write a path as a plain string.")
 
 
 def policy_of(given: object) -> Policy:

@@ -108,6 +108,76 @@ def histories(rng: random.Random, count: int = 300) -> Drawn:
     return Drawn(flow, out, faults)
 
 
+class Kinds(tr.KeyedOperator):
+    """A history in states of each kind, beside some that expire: what those tell can only be of the key's past."""
+
+    count = tr.ValueState(int)
+    history = tr.ListState(int)
+    by_digit = tr.MapState(int, list[int])
+    brief = tr.ValueState(int, ttl=0.001)
+    recent = tr.ListState(int, ttl=0.001)
+    lately = tr.MapState(int, int, ttl=0.001)
+
+    def process(self, key: Any, value: int, state: Any) -> Any:
+        wrong = self.wrong_before(value)
+        self.count.update((self.count.get() or 0) + 1)
+        self.history.append(value)
+        self.by_digit.update(value % 10, [*self.by_digit.get(value % 10, []), value])
+        if self.by_digit.contains((value + 1) % 10) and value % 3 == 0:
+            self.by_digit.remove((value + 1) % 10)
+        self.brief.update(value)
+        self.recent.append(value)
+        self.lately.update(value, value)
+        state.set((state.get() or 0) + value)
+        digits = tuple(sorted((digit, tuple(values)) for digit, values in self.by_digit.items()))
+        return [(key, tuple(self.history.get()), self.count.get(), state.get(), digits, wrong)]
+
+    def wrong_before(self, value: int) -> str:
+        """What is expiring is a part of the history: the last of it, in order, and nothing twice."""
+        history, recent = self.history.get(), self.recent.get()
+        brief, lately = self.brief.get(), self.lately.items()
+        if recent != history[len(history) - len(recent) :] or (brief is not None and [brief] != history[-1:]):
+            return f"{recent} and {brief} after {history}"
+        if value in history or not {key for key, _ in lately} <= set(history) or any(a != b for a, b in lately):
+            return f"{lately} and {value} after {history}"
+        return ""
+
+
+def _digits_of(history: tuple[int, ...]) -> Any:
+    """What the map of ``Kinds`` is after a history."""
+    by_digit: dict[int, list[int]] = {}
+    for value in history:
+        by_digit.setdefault(value % 10, []).append(value)
+        if value % 3 == 0:
+            by_digit.pop((value + 1) % 10, None)
+    return tuple(sorted((digit, tuple(values)) for digit, values in by_digit.items()))
+
+
+def kinds(rng: random.Random, count: int = 200) -> Drawn:
+    """States that are declared: all of them tell of one and the same order of the input."""
+    flow, out = tr.Topology("kinds"), tr.sinks.collect()
+    numbers = list(range(count))
+    shuffled = _source(flow, rng, numbers).map(_itself, tasks=_tasks(rng))
+    shuffled.key_by(_modulo).process(Kinds, tasks=_tasks(rng), name="kinds").sink(out, tasks=_tasks(rng))
+
+    def faults(values: list[Any]) -> str:
+        found = defaultdict(list)
+        for key, history, number, total, digits, wrong in values:
+            found[key].append(history)
+            told = (len(history), sum(history), _digits_of(history), "")
+            if (number, total, digits, wrong) != told:
+                return f"key {key} has {(number, total, digits, wrong)} beside {history}"
+        for key, all_histories in found.items():
+            longest = max(all_histories, key=len)
+            if sorted(all_histories, key=len) != [longest[: at + 1] for at in range(len(longest))]:
+                return f"key {key} has {sorted(all_histories, key=len)}"
+            if sorted(longest) != [number for number in numbers if _modulo(number) == key]:
+                return f"key {key} ends with {longest}"
+        return _differ({_modulo(number) for number in numbers}, set(found))
+
+    return Drawn(flow, out, faults)
+
+
 class Sums(tr.Operator):
     """Adds up what it gets and tells about it by and by: tuples that come of no tuple."""
 
@@ -167,7 +237,7 @@ def awaited(rng: random.Random, count: int = 120) -> Drawn:
     return Drawn(flow, out, lambda values: _differ([(number, 1) for number in range(count)], sorted(values)))
 
 
-ALL = [word_count, final_counts, two_levels, histories, ticks, totals, awaited]
+ALL = [word_count, final_counts, two_levels, histories, kinds, ticks, totals, awaited]
 
 
 def _first(pair: tuple[int, int]) -> int:

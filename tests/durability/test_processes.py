@@ -47,6 +47,24 @@ def test_counts_are_exact_when_workers_with_state_are_killed(tmp_path, transport
     assert durable(query).drained
 
 
+def test_state_on_disk_is_as_exact_and_leaves_nothing_on_it(tmp_path):
+    flow, out, count = tr.Topology("disk"), tr.sinks.collect(), 3000
+    numbers = flow.source(tr.sources.rate(2000, count=count, partitions=2), tasks=2)
+    numbers.map(lambda v: v % 97, tasks=2).key_by(lambda v: v).count(tasks=2).sink(out, tasks=2)
+    folder = tmp_path / "state"
+    settings = tr.Settings(state_backend="disk", state_cache_keys=5, state_folder=str(folder), **QUICK)
+    every = tr.Checkpoint(tmp_path / "checkpoint", every_s=0.2)
+    with ending(Query(flow, testing.ProcessHost(2), tr.Policy(), settings, every).start()) as query:
+        for slot, after in enumerate((500, 1500)):
+            until(lambda after=after: completed(query) > after, "progress", query)
+            assert list(folder.iterdir())
+            kill_one(query, slot)
+        ended(query)
+    wanted = [(key, number + 1) for key in range(97) for number in range(len(range(key, count, 97)))]
+    assert sorted(out.values) == wanted
+    until(lambda: not list(folder.iterdir()), "the folders of killed workers to be removed", query)
+
+
 def test_a_query_that_is_left_goes_on_with_its_state_under_another_driver(tmp_path):
     wanted = flows.final_counts(random.Random(5), 4000)
     every = tr.Checkpoint(tmp_path / "checkpoint", every_s=0.1)

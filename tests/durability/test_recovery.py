@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -29,12 +30,16 @@ def lose_workers(query: InProcess, rng: random.Random, workers: int) -> None:
         query.kill(rng.randrange(workers)) if rng.random() < 0.8 else query.cut_off(rng.randrange(workers))
 
 
-def run(draw, seed: int) -> str:
+#: The same, with room in memory for next to nothing.
+ON_DISK = dataclasses.replace(SETTINGS, state_backend="disk", state_cache_keys=1)
+
+
+def run(draw, seed: int, settings: Settings = SETTINGS) -> str:
     rng = random.Random(f"{draw.__name__} {seed}")
     drawn, workers = draw(rng), rng.randint(1, 3)
     every = Checkpoint("memory", every_s=rng.choice([0.0001, 0.0005, 0.002]))
     with InProcess(
-        drawn.flow, workers=workers, settings=SETTINGS, seed=seed, store=MemoryStore(), checkpoint=every
+        drawn.flow, workers=workers, settings=settings, seed=seed, store=MemoryStore(), checkpoint=every
     ) as query:
         lose_workers(query, rng, workers)
         query.finish()
@@ -45,3 +50,11 @@ def run(draw, seed: int) -> str:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_lost_workers_do_not_show(draw, seed):
     assert run(draw, seed) == ""
+
+
+@pytest.mark.parametrize(
+    "draw", [flows.final_counts, flows.two_levels, flows.histories, flows.kinds], ids=lambda draw: draw.__name__
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_lost_workers_do_not_show_in_state_on_disk(draw, seed):
+    assert run(draw, seed, ON_DISK) == ""

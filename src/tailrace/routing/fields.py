@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from tailrace.hot import look_up
+from tailrace.topology.keys import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,4 +124,4 @@ class Fields:
     def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Look every key's task up."""
         del origin
-        return look_up(self._table, values if self._key is None else list(map(self._key, values)))
+        return look_up(self._table, values if self._key is None else keys_of(self._key, values))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import mix
+from tailrace.topology.keys import keys_of
 
 from .fields import CACHED_KEYS_MAX, stable_hash
 
@@ -64,7 +65,7 @@ class PartialKey:
 
     def choose(self, values: list[Any], origin: Batch) -> list[int]:
         """Pick one of the key's two tasks by a bit of lineage, or in turn where there is none."""
-        keys = values if self._key is None else list(map(self._key, values))
+        keys = values if self._key is None else keys_of(self._key, values)
         pairs = self._pairs
         if not origin.heads:
             return [pairs[key][self._turn(key)] for key in keys]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tailrace.topology.keys import keys_of
+
 from .fields import CACHED_KEYS_MAX, group_of
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class Sampled:
         known, counts = self._group, self._counts
         if len(known) >= CACHED_KEYS_MAX:
             known.clear()
-        for key in values if self._key is None else map(self._key, values):
+        for key in values if self._key is None else keys_of(self._key, values):
             group = known.get(key)
             if group is None:
                 group = known[key] = group_of(key, self._key_groups)

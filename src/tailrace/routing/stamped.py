@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ConfigError
+from tailrace.topology.keys import keys_of
 
 from .partial_key import Pairs
 
@@ -40,7 +41,7 @@ class Stamped:
         """Pick the side of the present stamp for every key."""
         del origin
         side = 1 - (self._now_ns() // self._tau_ns & 1)
-        keys = values if self._key is None else map(self._key, values)
+        keys = values if self._key is None else keys_of(self._key, values)
         return [self._pairs[key][side] for key in keys]
 
 

@@ -65,6 +65,13 @@ class StateBackend(Protocol):
         """Give the states of the keys of some key groups, or of all; nothing may be changed meanwhile."""
         ...
 
+    def walk(self, count: int) -> list[tuple[Any, Any]]:
+        """Give the next few states of a round over all there are, so many at most; nothing where a round ends.
+
+        What is touched during a round may be left out of it, or come twice. Values may not be changed in place.
+        """
+        ...
+
     def touch(self, keys: Iterable[Any]) -> None:
         """Note that the states of these keys are about to change; stops at a key that cannot be looked up."""
         ...
@@ -75,6 +82,10 @@ class StateBackend(Protocol):
 
     def cell(self) -> Cell:
         """Make what user code sees the key at hand through; good until the next cut."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is kept outside of memory; nothing is asked of it any more."""
         ...
 
     def track(self, epoch: int) -> None:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _ATOMS = frozenset({int, float, str, bytes, bool, type(None)})
 
 
-class _Absent:
+class Absent:
     """Stands for the state of a key that has none."""
 
 
-_ABSENT = _Absent()
+ABSENT = Absent()
 
 
 class _Encoded:
@@ -86,6 +86,8 @@ class MemoryBackend:
         #: Oldest first; the last one is open, and its before-images are at hand as well.
         self._stretches: list[_Stretch] = []
         self._before: dict[Any, Any] = {}
+        #: Keys that a round of ``walk`` has yet to come to.
+        self._ahead: list[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.table)
@@ -113,10 +115,27 @@ class MemoryBackend:
 
     def items(self, groups: Collection[int] | None = None) -> Iterator[tuple[Any, Any]]:
         """Give the states of the keys of some key groups, or of all; nothing may be changed meanwhile."""
+        return self._in_table(groups)
+
+    def _in_table(self, groups: Collection[int] | None) -> Iterator[tuple[Any, Any]]:
         if groups is None:
             return iter(self.table.items())
         group_of = self._group_of
         return iter([pair for pair in self.table.items() if group_of(pair[0]) in groups])
+
+    def walk(self, count: int) -> list[tuple[Any, Any]]:
+        """Give the next few states of a round over all there are, so many at most; nothing where a round ends."""
+        if self._ahead is None:
+            self._ahead = list(self.table)
+        table, ahead = self.table, self._ahead
+        found: list[tuple[Any, Any]] = []
+        while ahead and len(found) < count:
+            key = ahead.pop()
+            if key in table:
+                found.append((key, table[key]))
+        if not found:
+            self._ahead = None
+        return found
 
     def touch(self, keys: Iterable[Any]) -> None:
         """Note that the states of these keys are about to change; stops at a key that cannot be looked up."""
@@ -148,6 +167,9 @@ class MemoryBackend:
     def cell(self) -> Cell:
         """Make what user code sees the key at hand through; good until the next cut."""
         return Cell(self) if self.tracking else _TableCell(self)
+
+    def close(self) -> None:
+        """Let go of what is kept elsewhere: nothing."""
 
     # -- cuts ----------------------------------------------------------------------------------------------------
 
@@ -191,7 +213,7 @@ class MemoryBackend:
                 continue
             if isinstance(image, _Encoded):
                 found.encoded[key] = image.data
-            elif not isinstance(image, _Absent):
+            elif not isinstance(image, Absent):
                 found.values[key] = image
             elif earlier is not None:
                 found.deleted.append(key)
@@ -199,7 +221,7 @@ class MemoryBackend:
 
     def keys_at(self, epoch: int) -> list[Any]:
         """List the keys that may have a state as of a cut: what a whole delta is drawn from."""
-        keys: dict[Any, None] = dict.fromkeys(self.table)
+        keys: dict[Any, None] = self._keys_now()
         for stretch in self._stretches[self._place(epoch) :]:
             keys.update(dict.fromkeys(stretch.before))
         return list(keys)
@@ -221,10 +243,10 @@ class MemoryBackend:
         for stretch in reversed(self._stretches[at:]):  # what a key was earliest is what counts
             undone.update(stretch.before)
         for key, image in undone.items():
-            if isinstance(image, _Absent):
-                self.table.pop(key, None)
+            if isinstance(image, Absent):
+                self._undo_to(key, image)
             else:
-                self.table[key] = self._decode(image.data) if isinstance(image, _Encoded) else image
+                self._undo_to(key, self._decode(image.data) if isinstance(image, _Encoded) else image)
         del self._stretches[at:]
         self._begin(epoch)
 
@@ -245,22 +267,39 @@ class MemoryBackend:
         known = ", ".join(str(stretch.since) for stretch in self._stretches) or "none"
         raise CutError(f"Cut {epoch} is not known here; known: {known}.", "It was never made, or has been released.")
 
+    # -- what a backend that keeps some keys elsewhere does otherwise --------------------------------------------
+
+    def _now(self, key: Any) -> Any:
+        """What a key is now."""
+        return self.table.get(key, ABSENT)
+
+    def _keys_now(self) -> dict[Any, None]:
+        """All keys that have a state."""
+        return dict.fromkeys(self.table)
+
+    def _undo_to(self, key: Any, value: Any) -> None:
+        """Let a key be what it was at a cut."""
+        if value is ABSENT:
+            self.table.pop(key, None)
+        else:
+            self.table[key] = value
+
     # -- before-images -------------------------------------------------------------------------------------------
 
     def _note(self, key: Any) -> None:
         """Keep what a key is at the last cut; it has not been touched since."""
-        self._before[key] = self._image(self.table.get(key, _ABSENT))
+        self._before[key] = self._image(self._now(key))
 
     def _image(self, value: Any) -> Any:
         """A value as nobody can change it: an atom as it is, anything else encoded."""
-        return value if is_atom(value) or value is _ABSENT else _Encoded(self._encode(value))
+        return value if is_atom(value) or value is ABSENT else _Encoded(self._encode(value))
 
     def _as_of(self, stretches: list[_Stretch], key: Any) -> Any:
         """What a key was at the beginning of the first of some stretches, which are the newest."""
         for stretch in stretches:
             if key in stretch.before:
                 return stretch.before[key]
-        return self._image(self.table.get(key, _ABSENT))
+        return self._image(self._now(key))
 
 
 def _same(one: Any, other: Any) -> bool:

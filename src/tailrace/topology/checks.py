@@ -9,6 +9,10 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from tailrace.state.declared import TAKEN, States
+from tailrace.state.errors import StateDeclarationError
+from tailrace.state.named import check_declarations, declarations
+
 from ..errors import nearest
 from .callables import check_function, check_operator_class, described
 from .errors import ErrorPolicyError, GroupingError, NotCallableError, OptionError, TaskCountError
@@ -42,7 +46,7 @@ OPTIONS: dict[str, frozenset[str]] = {
     "reduce": UpdateOptions.__optional_keys__,
     "count": UpdateOptions.__optional_keys__,
     "aggregate": UpdateOptions.__optional_keys__,
-    "keyed_process": SinkOptions.__optional_keys__,
+    "keyed_process": SinkOptions.__optional_keys__ | {"states"},
     "branch": KeyedOptions.__optional_keys__,
     "sink": SinkOptions.__optional_keys__,
 }
@@ -124,6 +128,7 @@ def _check_plain(spec: OperatorSpec) -> None:
 def _check_process(spec: OperatorSpec) -> None:
     keyed = spec.verb == "keyed_process"
     operator_class = spec.fn if isinstance(spec.fn, type) else type(spec.fn)
+    check_states(spec, operator_class)
     if not issubclass(operator_class, Operator):
         args = ("key", "value", "state") if keyed else ("value",)
         check_function(spec.name, "process", spec.fn, args, may_yield=True, may_await=not keyed)
@@ -134,6 +139,26 @@ def _check_process(spec: OperatorSpec) -> None:
             "Draw it as stream.key_by(...).process(...), or derive it from Operator.",
         )
     check_operator_class(spec.name, spec.fn, operator_class, keyed=keyed)
+
+
+def check_states(spec: OperatorSpec, operator_class: type) -> None:
+    """Refuse declarations of states that nobody would keep, or that are in each other's way."""
+    keyed_class = issubclass(operator_class, KeyedOperator)
+    if declarations(operator_class) and not keyed_class:
+        raise StateDeclarationError(
+            f"Operator {spec.name!r} declares states, and {operator_class.__name__!r} is no KeyedOperator.",
+            "States are kept by key: derive it from tr.KeyedOperator and draw it as stream.key_by(...).process(...).",
+        )
+    check_declarations(operator_class)
+    if spec.states is None:
+        return
+    if keyed_class or not (isinstance(spec.states, type) and issubclass(spec.states, States)):
+        raise StateDeclarationError(
+            f"state= of operator {spec.name!r} must be a class derived from tr.States, for a function; "
+            f"found {described(spec.states)} for {described(spec.fn)}.",
+            "A KeyedOperator declares its states as attributes of its own.",
+        )
+    check_declarations(spec.states, TAKEN)
 
 
 def _check_reduce(spec: OperatorSpec) -> None:

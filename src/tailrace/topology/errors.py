@@ -64,3 +64,7 @@ class GroupingError(TopologyError):
 
 class UnionError(TopologyError):
     """Streams of different topologies, or a stream with itself, cannot be united."""
+
+
+class MissingFieldError(TopologyError):
+    """A value lacks the field that ``key_by`` was given by name."""

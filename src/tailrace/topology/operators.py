@@ -9,8 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 
+from tailrace.state.named import KeptState
+
 if TYPE_CHECKING:
     import logging
+
+    from tailrace.state.declared import States
 
     from ..clock import Clock
     from .groupings import Grouping
@@ -141,12 +145,16 @@ class HasRestore(Protocol):
 
 
 def attributes_of(user: Any) -> dict[str, Any]:
-    """What an object has by itself: its attributes, without the context it was opened with."""
-    return {name: value for name, value in vars(user).items() if not isinstance(value, TaskContext)}
+    """What an object has by itself: its attributes, without the context it was opened with and its states by key."""
+    return {name: value for name, value in vars(user).items() if not isinstance(value, TaskContext | KeptState)}
 
 
 class KeyedOperator(Operator):
-    """Base of operators with state per key; for ``stream.key_by(...).process(...)``."""
+    """Base of operators with state per key; for ``stream.key_by(...).process(...)``.
+
+    States of a kind are declared as attributes of the class, ``seen = tr.ValueState(int, ttl="10 minutes")`` for
+    instance, and used as ``self.seen`` in ``process``: they are those of its key.
+    """
 
     def process(self, *args: Any, **kwargs: Any) -> Outputs:
         """Take in one value of a key, with that key's state; define it as ``process(self, key, value, state)``."""
@@ -191,6 +199,8 @@ class OperatorSpec:
     deterministic: bool = True
     ordered: bool = False
     emit: Emit = "update"
+    #: The states that a keyed function declares.
+    states: type[States] | None = None
 
     @property
     def ports(self) -> tuple[str, ...]:

@@ -10,10 +10,13 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from tailrace.state.declared import States
+
 from . import groupings
 from .applied import Output
 from .errors import ErrorPolicyError, GroupingError, UnionError
 from .groupings import Direct, Grouping
+from .keys import Field
 from .operators import (
     PORT_DEAD,
     PORT_OUT,
@@ -39,6 +42,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 A = TypeVar("A")
 K = TypeVar("K", bound=Hashable)
+S = TypeVar("S", bound=States)
 
 
 @dataclass(frozen=True)
@@ -128,19 +132,25 @@ class BaseStream(Generic[T]):
         ports = (*(str(index) for index in range(len(predicates))), PORT_REST)
         return tuple(Stream(self.topology, (Origin(name, port),)) for port in ports)
 
-    def key_by(self, fn: Callable[[T], K], *, ordered: bool = False) -> KeyedStream[K, T]:
+    @overload
+    def key_by(self, fn: str, *, ordered: bool = False) -> KeyedStream[Any, T]: ...
+    @overload
+    def key_by(self, fn: Callable[[T], K], *, ordered: bool = False) -> KeyedStream[K, T]: ...
+    def key_by(self, fn: Callable[[T], Any] | str, *, ordered: bool = False) -> KeyedStream[Any, T]:
         """Send values of equal ``fn(value)`` to the same task, which may keep state for each key.
 
+        A string names a field: an item of dicts and Rows, an attribute of structs, dataclasses and other objects.
         With ``ordered=True`` the order of a key's values holds under all circumstances, at the price of no replays for
         the sake of the latency tail.
         """
-        if not callable(fn):
+        key = Field(fn) if isinstance(fn, str) and fn else fn
+        if not callable(key):
             raise GroupingError(
-                f"key_by needs a function from a value to its key, found {fn!r}.",
-                "Give a function such as `lambda v: v[0]`, or operator.itemgetter(...).",
+                f"key_by needs a function from a value to its key, or a field's name; found {fn!r}.",
+                "Give a function such as `lambda v: v[0]`, operator.itemgetter(...), or a name such as 'user'.",
             )
-        origins = tuple(replace(origin, grouping=Grouping("fields", fn)) for origin in self.origins)
-        return KeyedStream(self.topology, origins, fn, ordered=ordered)
+        origins = tuple(replace(origin, grouping=Grouping("fields", key)) for origin in self.origins)
+        return KeyedStream(self.topology, origins, key, ordered=ordered)
 
     def sink(self, sink: Sink, **options: Unpack[SinkOptions]) -> Sunk:
         """End the stream in a sink."""
@@ -262,16 +272,24 @@ class KeyedStream(BaseStream[T], Generic[K, T]):
         """Fold the values of each key: ``acc = add(acc, value)`` from ``init()`` on; emits ``(key, result(acc))``."""
         return self._add("aggregate", Aggregation(init, add, result), options, self.key)
 
+    @overload
+    def process(
+        self, fn: Callable[[K, T, S], Iterable[Any] | None], *, state: type[S], **options: Unpack[SinkOptions]
+    ) -> Stream[Any]: ...
+    @overload
     def process(
         self,
         fn: Callable[[K, T, State[Any]], Iterable[Any] | None] | Operator | type[Operator],
         **options: Unpack[SinkOptions],
-    ) -> Stream[Any]:
+    ) -> Stream[Any]: ...
+    def process(self, fn: Any, *, state: type[States] | None = None, **options: Unpack[SinkOptions]) -> Stream[Any]:
         """Run a KeyedOperator (class or instance) or a function ``fn(key, value, state)``, each with state per key.
 
-        A plain Operator works too: it gets whole keys, and keeps what state it likes by itself.
+        A function may have states of several kinds: those that the class ``state`` declares, an object of which it is
+        called with. A plain Operator works too: it gets whole keys, and keeps what state it likes by itself.
         """
         operator_class = fn if isinstance(fn, type) else type(fn)
+        given: dict[str, Any] = {**options} if state is None else {**options, "states": state}
         if issubclass(operator_class, Operator) and not issubclass(operator_class, KeyedOperator):
-            return self._add("process", fn, options)
-        return self._add("keyed_process", fn, options, self.key)
+            return self._add("process", fn, given)
+        return self._add("keyed_process", fn, given, self.key)

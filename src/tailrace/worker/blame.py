@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import TailraceError
 from tailrace.program.errors import CloseError, OperatorError, operator_error, shown, user_stack
 from tailrace.topology.callables import function_name
+from tailrace.topology.errors import MissingFieldError
 from tailrace.topology.operators import KEYED_VERBS
 from tailrace.worker.execution.task import CloseWork, ReadWork, TickWork
 
@@ -63,7 +64,7 @@ def step_error(spec: OperatorSpec, task: int, value: Any, error: Exception) -> T
 
 def grouping_error(work: Work, plan: Plan, error: Exception) -> Exception:
     """Find the key or grouping function that failed while the outputs of a piece of work were shared out."""
-    if isinstance(error, TailraceError):
+    if isinstance(error, TailraceError) and not isinstance(error, MissingFieldError):
         return error
     for edge, values, _ in work.outputs:
         way = plan.edges[edge]

@@ -29,7 +29,7 @@ from tailrace.worker.deployment import Deployment, Surroundings
 from tailrace.worker.execution.scheduler import HELD_US, IDLE_US
 
 from .blame import call_error, grouping_error, named_error
-from .ending import close_task
+from .ending import close_states, close_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -376,4 +376,5 @@ class WorkerBrain:
             if task not in besides:
                 self._current = task
                 close_task(task, self.log, self.fail)
+                close_states(task)
         self._current = None

@@ -21,7 +21,7 @@ from tailrace.routing.key_table import floors_of, ways_beyond
 from tailrace.sending.outbox import Outbox
 from tailrace.worker.exchange.bounds import QueueBounds, queue_bounds
 from tailrace.worker.exchange.outlet import Outlet
-from tailrace.worker.execution.backends import memory_backends
+from tailrace.worker.execution.backends import backends_of
 from tailrace.worker.execution.chain import Chain
 from tailrace.worker.execution.own_roots import OwnRoots
 from tailrace.worker.execution.task import SourceSide, Task
@@ -91,7 +91,7 @@ def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
         site.enter(spec.name, index)
         return site.context_of(spec, index, stage.tasks)
 
-    backend_of = memory_backends(group_count(stage.tasks, program.settings.key_groups))
+    backend_of = backends_of(program.settings, group_count(stage.tasks, program.settings.key_groups))
     chain = Chain(stage, edges, context_of, backend_of)
     task = Task(stage, index, chain, {edge.id: _outlet(program, site, edge, index) for edge in edges})
     if stage.is_source:

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tailrace.program.errors import user_stack
+from tailrace.worker.snapshots.task_state import stateful
 
 from .blame import call_error
 
@@ -34,3 +35,9 @@ def close_task(task: Task, log: Callable[[int, str, int, str], None], fail: Call
         except Exception as error:  # noqa: BLE001, PERF203 - a connector's close() may raise anything
             text = f"close() of the reader of partition {partition} failed: {type(error).__name__}: {error}"
             log(logging.WARNING, task.stage.head.name, task.index, text)
+
+
+def close_states(task: Task) -> None:
+    """Let go of what a task's state has on disk: processes of Spark's end without looking for such things."""
+    for _, step in stateful(task):
+        step.state.close()

@@ -1,14 +1,15 @@
-"""The backend in memory against a model that copies the whole state at each cut."""
+"""Both backends against a model that copies the whole state at each cut; then what is said of the one in memory."""
 
 from __future__ import annotations
 
 import copy
 import pickle
 
+import hypothesis
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.unit.state.rig import disk
 
 from tailrace.hot import count_keys
 from tailrace.state.backend import Delta, ValueCodec
@@ -46,6 +47,17 @@ def memory(*, tracked=True, codec=None):
     return backend
 
 
+def on_disk(*, tracked=True, **how):
+    backend = disk(**how)
+    if tracked:
+        backend.track(0)
+    return backend
+
+
+def states(backend):
+    return dict(backend.items())
+
+
 def same(one, other):
     """Equal with every type, and with NaN equal to itself."""
     return {key: pickle.dumps(copy.deepcopy(value)) for key, value in one.items()} == {
@@ -67,15 +79,36 @@ def mutate(value, number):
 class Cuts(RuleBasedStateMachine):
     """Random work on a backend and on a dict; whole copies of the dict stand for cuts."""
 
+    make = staticmethod(memory)
+
     def __init__(self):
         super().__init__()
-        self.backend = memory()
+        self.backend = self.make()
         self.model = {}
         self.copies = {0: {}}
         #: What a second state is that has taken in the deltas of cuts in order, and up to which.
-        self.follower = memory(tracked=False)
+        self.follower = self.make(tracked=False)
         self.followed = 0
         self.epoch = 0
+
+    def teardown(self):
+        self.backend.close()
+        self.follower.close()
+
+    @rule()
+    def begin_a_turn(self):
+        """Between two pieces of work a backend may put keys elsewhere."""
+        self.backend.cell()
+        self.follower.cell()
+
+    @rule(groups=st.sets(st.integers(0, 3)))
+    def hand_groups_over(self, groups):
+        """What a move of key groups takes along, and lets go of."""
+        found = dict(self.backend.items(groups))
+        assert same(found, {key: value for key, value in self.model.items() if hash(key) % 4 in groups})
+        for key in found:
+            self.backend.delete(key)
+            del self.model[key]
 
     @rule(key=KEYS, value=VALUES)
     def put(self, key, value):
@@ -148,12 +181,13 @@ class Cuts(RuleBasedStateMachine):
             assert all(map(is_atom, delta.values.values()))
             self.follower.apply(delta)
         self.followed = until
-        assert same(self.follower.table, self.copies[until])
+        assert same(states(self.follower), self.copies[until])
 
     @rule(data=st.data())
     def draw_whole(self, data):
         until = data.draw(st.sampled_from(sorted(self.copies)))
         whole = memory(tracked=False)
+        assert len(keys := self.backend.keys_at(until)) == len(set(keys))
         whole.apply(self.backend.delta(None, until))
         assert same(whole.table, self.copies[until])
 
@@ -177,7 +211,7 @@ class Cuts(RuleBasedStateMachine):
 
     @invariant()
     def it_is_what_the_model_is(self):
-        assert same(self.backend.table, self.model)
+        assert same(states(self.backend), self.model)
         assert len(self.backend) == len(self.model)
 
 
@@ -185,16 +219,23 @@ def picked(states, key):
     return {key: states[key]} if key in states else {}
 
 
+class CutsOnDisk(Cuts):
+    """Two keys find room in memory, and few places hold all others."""
+
+    make = staticmethod(on_disk)
+
+
 TestCuts = Cuts.TestCase
+TestCutsOnDisk = CutsOnDisk.TestCase
 
 
-@given(st.dictionaries(KEYS, ATOMS), st.sets(st.integers(0, 3)))
-def test_items_of_some_groups(states, groups):
+@hypothesis.given(st.dictionaries(KEYS, ATOMS), st.sets(st.integers(0, 3)))
+def test_items_of_some_groups(given, groups):
     backend = memory(tracked=False)
-    for key, value in states.items():
+    for key, value in given.items():
         backend.put(key, value)
     found = dict(backend.items(groups))
-    assert same(found, {key: value for key, value in states.items() if hash(key) % 4 in groups})
+    assert same(found, {key: value for key, value in given.items() if hash(key) % 4 in groups})
 
 
 @pytest.mark.parametrize(

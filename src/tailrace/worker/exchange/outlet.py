@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.batch import HEAD_PLACES, Batch, from_bytes, mix, numbers, to_bytes
 from tailrace.hot import file_bundles, file_values
+from tailrace.topology.keys import keys_of
 
 if TYPE_CHECKING:
     from array import array
@@ -75,7 +76,7 @@ class Outlet:
         something, so each piece has its own and the rest is acknowledged.
         """
         if self._project is not None:
-            values = list(map(self._project, values))
+            values = keys_of(self._project, values)
         elif self._router.unwraps:
             values = list(values)  # others read this list too, and a replay sends it again
         dests = self._router.choose(values, Batch(values, sizes, heads))

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from mypy_extensions import trait
 
 from tailrace.hot import count_keys
+from tailrace.state.declared import States
+from tailrace.state.named import NOTHING, NamedStates, declarations
 from tailrace.topology.operators import PORT_OUT
+from tailrace.worker.execution.backends import CODEC
 from tailrace.worker.execution.steps import Map, Process, listed, regroup
 
 if TYPE_CHECKING:
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from tailrace.state.backend import StateBackend
     from tailrace.topology.operators import OperatorSpec, TaskContext
     from tailrace.worker.execution.steps import Sizes
+
+#: How often a task without input looks for states that have expired.
+_SWEEP_EVERY_S = 1.0
 
 
 @trait
@@ -30,18 +36,57 @@ class StatefulStep:
 
 
 class KeyedProcess(Process, StatefulStep):
-    """A user's function or class with the state of the value's key."""
+    """A user's function or class with the state of the value's key, and with the states that it declares."""
 
     def __init__(self, spec: OperatorSpec, ctx: TaskContext, state: StateBackend) -> None:
         super().__init__(spec, ctx)
         self.state = state
+        #: What a function that declares states is called with in place of the state without a name.
+        self._given = None if spec.states is None else spec.states()
+        self._named = named_states(self.user if self._given is None else self._given, ctx)
+
+    @property
+    def tick_every_s(self) -> float | None:
+        """What the user's class says; else now and then, where states expire: they do so without being asked for."""
+        given: float | None = getattr(self.user, "tick_every_s", None)
+        return _SWEEP_EVERY_S if given is None and self._named is not None and self._named.expires else given
+
+    def tick(self, now_s: float) -> Sequence[Any]:
+        """Look for what has expired, and tick the user's operator if it wants that."""
+        if self._named is not None:
+            self._named.begin(self.state)
+        return [] if getattr(self.user, "tick_every_s", None) is None else super().tick(now_s)
 
     def call(self, values: Sequence[Any], into: list[Any]) -> None:
         """Call it with each value, its key and the key's state."""
+        if self._named is not None:
+            self._call_named(self._named, values, into)
+            return
         key_of, cell, process = self.spec.key, self.state.cell(), self.process
         for value in values:
             key = key_of(value)  # type: ignore[misc]
             into.append(listed(process(key, value, cell.at(key))))
+
+    def _call_named(self, named: NamedStates, values: Sequence[Any], into: list[Any]) -> None:
+        named.begin(self.state)  # may be another one since a move or a recovery
+        key_of, cell, process, given = self.spec.key, named.cell, self.process, self._given
+        try:
+            for value in values:
+                key = named.key = key_of(value)  # type: ignore[misc]
+                into.append(listed(process(key, value, cell.at(key) if given is None else given)))
+        finally:
+            named.key = NOTHING
+
+
+def named_states(user: Any, ctx: TaskContext) -> NamedStates | None:
+    """Let an object have the states that its class declares, if it does."""
+    is_given = isinstance(user, States)
+    if not is_given and not declarations(type(user)):
+        return None
+    found = NamedStates(user, ctx.operator, CODEC, ctx.clock.wall_ms)
+    if is_given:
+        vars(user)["_at"] = found
+    return found
 
 
 class Updates(Map, StatefulStep):

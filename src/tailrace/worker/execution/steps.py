@@ -16,6 +16,7 @@ from mypy_extensions import mypyc_attr
 from tailrace.errors import TailraceError
 from tailrace.hot import has_kind
 from tailrace.program.errors import user_stack
+from tailrace.state.errors import StateStorageError
 from tailrace.topology.contracts import Unreadable
 from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter, HasSnapshot
 from tailrace.worker.blame import step_error
@@ -103,6 +104,8 @@ class Step:
             done = len(into)
             try:
                 self.call(values if not done else values[done:], into)
+            except StateStorageError:
+                raise  # no value is to blame, and none may be skipped for it
             except Exception as error:  # noqa: BLE001 - a user's function may raise anything
                 self.failed(len(into), values[len(into)], error)
                 into.append(FAILED)

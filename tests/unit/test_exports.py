@@ -22,6 +22,7 @@ PUBLIC = {
         "QueryListener",
         "Reader",
         "Records",
+        "Savepoint",
         "Settings",
         "Sink",
         "Source",

@@ -18,8 +18,11 @@ from tailrace.protocol.checkpoints import (
     CutPrepared,
     Durability,
     EpochDurable,
+    HoldInput,
+    InputDrained,
     PartWritten,
     PrepareCut,
+    ReleaseInput,
 )
 from tailrace.protocol.operations import (
     Cleared,
@@ -62,7 +65,9 @@ __all__ = [
     "Go",
     "GoOn",
     "Held",
+    "HoldInput",
     "HoldSources",
+    "InputDrained",
     "Installed",
     "KeyTable",
     "Leave",
@@ -80,6 +85,7 @@ __all__ = [
     "Refused",
     "Register",
     "Regroup",
+    "ReleaseInput",
     "Relocate",
     "Report",
     "Resume",
@@ -275,12 +281,12 @@ class Stop(msgspec.Struct, tag=True):
 FromWorker = (
     Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | Stuck | LogLine | Collected
     | Cleared | Installed | OperationFailed | Switched | Held | Available
-    | CutMarks | CutPrepared | PartWritten | CutFailed
+    | CutMarks | CutPrepared | PartWritten | CutFailed | InputDrained
 )  # fmt: skip
 FromCoordinator = (
     Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop
     | Pause | Relocate | GoOn | Undo | Leave | HoldSources | Regroup | PauseKeys | AskAvailable
-    | AskMarks | PrepareCut | Cut | EpochDurable
+    | AskMarks | PrepareCut | Cut | EpochDurable | HoldInput | ReleaseInput
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

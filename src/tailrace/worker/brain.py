@@ -143,7 +143,10 @@ class WorkerBrain:
                 lookup.install(name, version, codec.loads(table))
             case protocol.AskMarks(epoch=epoch):
                 self.control_out.append(protocol.CutMarks(epoch, self.deployment.marks()))
-            case protocol.PrepareCut() | protocol.Cut() | protocol.EpochDurable():
+            case (
+                protocol.PrepareCut() | protocol.Cut() | protocol.EpochDurable()
+                | protocol.HoldInput() | protocol.ReleaseInput()
+            ):  # fmt: skip
                 self.deployment.on_checkpoint(message)
             case protocol.Drain():
                 for _, source in self.deployment.worker.sources:
@@ -297,6 +300,8 @@ class WorkerBrain:
                 deployment.operations.progress()
             if deployment.cutter is not None and deployment.cutter.active:
                 deployment.cutter.progress()
+            if deployment.input_hold.active:
+                deployment.input_hold.progress()
             deployment.delivery.flush(idle=idle)
 
     @property

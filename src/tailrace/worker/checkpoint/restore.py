@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.checkpoint.errors import CheckpointCorruptError
+from tailrace.checkpoint.keyed import delta_of
+from tailrace.checkpoint.part import decode_part
 from tailrace.transport import codec
-from tailrace.worker.checkpoint.part import decode_part
 from tailrace.worker.snapshots import task_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.checkpoint.part import TaskPart
     from tailrace.worker.checkpoint.cutter import KeptCut
-    from tailrace.worker.checkpoint.part import TaskPart
     from tailrace.worker.execution.task import Task
     from tailrace.worker.worker_state import WorkerState
 
@@ -45,7 +46,7 @@ def restore_from_store(task: Task, objects: list[str], get: Callable[[str], byte
         part = _part_of(task, get(name), name)
         for operator, step in task_state.stateful(task):
             for keyed in part.snapshot.operators[operator].keyed:
-                step.state.apply(task_state.delta_of(keyed))
+                step.state.apply(delta_of(keyed))
     if part is not None:
         _resume(task, part, worker)
 

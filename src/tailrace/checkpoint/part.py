@@ -1,7 +1,8 @@
 """What a worker writes for one epoch: the state of each of its guarded tasks, as of the cut, in one object.
 
 Keyed state is what has changed since an earlier part of the same task, which the manifest lists before this one; all
-else is whole. ``cutter`` makes parts, ``restore`` reads them; ``encode`` runs in a thread that may wait for a store.
+else is whole. Workers write parts when they cut and read them when they begin; the driver reads them where a savepoint
+is taken apart. ``encode`` runs in a thread that may wait for a store.
 """
 
 from __future__ import annotations

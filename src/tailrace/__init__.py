@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tailrace.topology.contracts import Reader, Records, Sink, Source, Unreadable
 
+from .checkpoint.savepoint import Savepoint
 from .checkpoint.settings import Checkpoint
 from .config import Policy, Settings
 from .connect import sinks, sources
@@ -36,6 +37,7 @@ __all__ = [
     "QueryListener",
     "Reader",
     "Records",
+    "Savepoint",
     "Settings",
     "Sink",
     "Source",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .checkpoint.savepoint import Savepoint
 from .checkpoint.settings import Checkpoint
 from .config import check_workers, policy_of, settings_of
 from .connect.arrow import need_arrow
 from .connect.lookup import ROWS_MAX, make_lookup
 from .coordinator.query import Query
-from .coordinator.resumption import check_durable
+from .coordinator.resumption import check_durable, check_restore
 from .metrics.page import check_port
 from .topology import graph
 from .topology.beside import ship_beside_script
@@ -100,6 +101,7 @@ def start(
     policy: Policy | Mapping[str, str] | str | None = None,
     settings: Settings | Mapping[str, Any] | None = None,
     checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    restore: Savepoint | str | os.PathLike[str] | None = None,
 ) -> Query:
     """Run a topology on Spark and return once all workers are open.
 
@@ -108,6 +110,8 @@ def start(
     routing, inboxes and replays are chosen while the query runs (``Policy.auto()``, or by its name ``"auto"``). A
     mapping does in place of a policy or of settings; it names what is to differ. With a ``checkpoint``, a folder or a
     ``tr.Checkpoint``, state survives the loss of workers and of the driver: a start with the same one goes on from it.
+    ``restore``, a savepoint's path or a ``tr.Savepoint``, is what an empty checkpoint begins from; a start after that,
+    with the same arguments, goes on from the checkpoint.
     """
     ship_beside_script()
     check_workers(workers)
@@ -115,6 +119,8 @@ def start(
     flow.validate()
     check_ends(flow)
     durable = checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    savepoint = restore if restore is None or isinstance(restore, Savepoint) else Savepoint(restore)
+    check_restore(durable, savepoint)
     if durable is not None:
         check_durable(flow, policy)
     from .spark.checks import context_of  # noqa: PLC0415
@@ -143,7 +149,7 @@ def start(
         lookups = lookups_of(flow)
         host = SparkHost(spark, workers, settings, beside=1 if fed or lookups else 0)
         feeds = _feeds(spark, flow, fed, settings, host) if fed else None
-        query = Query(flow, host, policy, host.sized(settings), durable)
+        query = Query(flow, host, policy, host.sized(settings), durable, savepoint)
         if feeds is not None:
             feeds.join(query)
         if lookups:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tailrace as tr
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable
 
 LETTERS = "abcdefghijklm"
@@ -26,12 +26,24 @@ def sentences(rng: random.Random, count: int) -> list[str]:
     return [" ".join(rng.choice(LETTERS) for _ in range(rng.randint(0, 6))) for _ in range(count)]
 
 
+class SameInput(random.Random):
+    """Draws the same values and partitions for one seed, and task counts by another."""
+
+    def __init__(self, seed: str, tasks: random.Random, tasks_max: int) -> None:
+        super().__init__(seed)
+        self.tasks = tasks
+        self.tasks_max = tasks_max
+
+
 def _source(flow: tr.Topology, rng: random.Random, values: list[Any]) -> Any:
-    return flow.source(tr.sources.items(values, partitions=rng.randint(1, 3)), tasks=rng.randint(1, 2))
+    partitions = rng.randint(1, 3)
+    return flow.source(tr.sources.items(values, partitions=partitions), tasks=_tasks(rng, 2))
 
 
-def _tasks(rng: random.Random) -> int:
-    return rng.randint(1, 3)
+def _tasks(rng: random.Random, tasks_max: int = 3) -> int:
+    if isinstance(rng, SameInput):
+        return rng.tasks.randint(1, rng.tasks_max)
+    return rng.randint(1, tasks_max)
 
 
 def word_count(rng: random.Random, count: int = 300) -> Drawn:
@@ -189,6 +201,10 @@ class Sums(tr.Operator):
     def process(self, value: int) -> None:
         self.held += value
 
+    @staticmethod
+    def rescale(states: list[Any], tasks: int, task_of: Any) -> list[Any]:
+        return [{"held": sum(state["held"] for state in states)}, *[{"held": 0}] * (tasks - 1)]
+
     def tick(self, now_s: float) -> Any:
         return self.close()
 
@@ -216,11 +232,48 @@ def totals(rng: random.Random, count: int = 200) -> Drawn:
     return Drawn(flow, out, lambda values: _differ(sum(numbers), max(values, default=0)))
 
 
+def word_totals(rng: random.Random, count: int = 300) -> Drawn:
+    """The largest count of every word, where counts come by and by."""
+    flow, out, lines = tr.Topology("word_totals"), tr.sinks.collect(), sentences(rng, count)
+    words = _source(flow, rng, lines).flat_map(str.split, tasks=_tasks(rng))
+    words.key_by(_itself).count(tasks=1 + _tasks(rng), name="counts").sink(out, tasks=_tasks(rng))
+    wanted = Counter(word for line in lines for word in line.split())
+
+    def faults(values: list[Any]) -> str:
+        found: dict[str, int] = defaultdict(int)
+        for word, number in values:
+            found[word] = max(found[word], number)
+        return _differ(dict(wanted), dict(found))
+
+    return Drawn(flow, out, faults)
+
+
+def largest(rng: random.Random, count: int = 200) -> Drawn:
+    """``tr.split.top_k`` of updates of keys, which fall as well as rise: what comes last is the whole."""
+    flow, out = tr.Topology("largest"), tr.sinks.collect()
+    updates = [(rng.choice(LETTERS), rng.randint(1, 99)) for _ in range(count)]
+    source = flow.source(tr.sources.items(updates, partitions=1), tasks=1).key_by(_first)
+    tr.split.top_k(source, 3, by=_second, tasks=_tasks(rng)).sink(out, tasks=1)
+    wanted = sorted(dict(updates).items(), key=_second, reverse=True)[:3]
+
+    def faults(values: list[Any]) -> str:
+        for told in values:
+            if len(dict(told)) < len(told):
+                return f"a key is twice in {told}"
+        return _differ([rank for _, rank in wanted], [rank for _, rank in values[-1]])
+
+    return Drawn(flow, out, faults)
+
+
 class Awaited(tr.Operator):
     """Counts what it gets, several calls at a time: a cut has to wait until they are back."""
 
     def __init__(self) -> None:
         self.seen = 0
+
+    @staticmethod
+    def rescale(states: list[Any], tasks: int, task_of: Any) -> list[Any]:
+        return [{"seen": 0}] * tasks
 
     async def process(self, value: int) -> Any:
         await asyncio.sleep(value % 5 / 1000)
@@ -237,11 +290,15 @@ def awaited(rng: random.Random, count: int = 120) -> Drawn:
     return Drawn(flow, out, lambda values: _differ([(number, 1) for number in range(count)], sorted(values)))
 
 
-ALL = [word_count, final_counts, two_levels, histories, kinds, ticks, totals, awaited]
+ALL = [word_count, final_counts, two_levels, histories, kinds, ticks, totals, largest, awaited]
 
 
 def _first(pair: tuple[int, int]) -> int:
     return pair[0]
+
+
+def _second(pair: tuple[str, int]) -> int:
+    return pair[1]
 
 
 def _itself(value: Any) -> Any:

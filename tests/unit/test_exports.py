@@ -24,6 +24,7 @@ PUBLIC = {
         "QueryListener",
         "Reader",
         "Records",
+        "Savepoint",
         "Settings",
         "Sink",
         "Source",

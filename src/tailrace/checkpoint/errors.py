@@ -41,3 +41,37 @@ class TopologyChangedError(CheckpointError):
     """A checkpoint is of a topology whose operators with state are not those of the query."""
 
     exit_code = 2
+
+
+class NoCheckpointError(CheckpointError):
+    """A savepoint was to be made of a query without a checkpoint, or restored into one."""
+
+    exit_code = 2
+
+
+class SavepointExistsError(CheckpointError):
+    """There is something already where a savepoint was to be written."""
+
+    exit_code = 2
+
+
+class SavepointMissingError(CheckpointError):
+    """There is neither a savepoint nor a checkpoint where one was to be restored from."""
+
+    exit_code = 2
+
+
+class SavepointConflictError(CheckpointError):
+    """A savepoint was to be restored into a checkpoint that has a history of its own."""
+
+    exit_code = 2
+
+
+class SavepointFailedError(CheckpointError):
+    """A savepoint could not be made, or not in time; the query goes on unless it has ended."""
+
+
+class NotDividedError(CheckpointError):
+    """Operators whose state cannot be dealt to another number of tasks."""
+
+    exit_code = 2

@@ -66,6 +66,11 @@ class Manifest(msgspec.Struct, frozen=True):
     #: Per operator and task, joined by a slash, the number of its next message to the driver.
     numbers: dict[str, int] = {}
     key_groups: int = 0
+    #: Between stages, in their order: operator and port, the operator that the next stage begins with, the grouping.
+    #: None where the release that wrote it did not say.
+    edges: tuple[tuple[str, str, str, str], ...] | None = None
+    #: The savepoint that the checkpoint began from, by the digest of its manifest.
+    restored_from: str = ""
 
     @property
     def objects(self) -> set[str]:

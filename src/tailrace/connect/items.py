@@ -20,6 +20,7 @@ class Items(Source[T]):
     """See ``sources.items``. Partition p of P holds the values p, p + P, p + 2P, ...; offsets are those numbers."""
 
     label = "items"
+    divided = True
 
     def __init__(self, values: Iterable[T], partitions: int) -> None:
         check_partitions(partitions)

@@ -41,6 +41,7 @@ class Rate(Source[T]):
     """See ``sources.rate``. Partition p of P makes the records p, p + P, p + 2P, ...; offsets are those numbers."""
 
     label = "rate"
+    divided = True
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ _NS_PER_S = 1_000_000_000
 _OF_AN_EXECUTION = (
     protocol.Report, protocol.Marks, protocol.Available, protocol.TaskDone, protocol.Collected, protocol.Cleared,
     protocol.Installed, protocol.OperationFailed, protocol.Switched, protocol.Held, protocol.CutMarks,
-    protocol.CutPrepared, protocol.PartWritten, protocol.CutFailed, protocol.Followed,
+    protocol.CutPrepared, protocol.PartWritten, protocol.CutFailed, protocol.InputDrained, protocol.Followed,
 )  # fmt: skip
 
 
@@ -144,7 +144,10 @@ class CoordinatorBrain:
                     self.checkpoints.all_done()
                 elif self.all_done:
                     self.end()
-            case protocol.CutMarks() | protocol.CutPrepared() | protocol.PartWritten() | protocol.CutFailed():
+            case (
+                protocol.CutMarks() | protocol.CutPrepared() | protocol.PartWritten() | protocol.CutFailed()
+                | protocol.InputDrained()
+            ):  # fmt: skip
                 if self.checkpoints is not None:
                     self.checkpoints.on_message(slot, message, now_ns)
             case protocol.Followed(epoch=epoch):
@@ -253,10 +256,6 @@ class CoordinatorBrain:
         """Check what must always hold between two calls; raises ``InvariantError`` with what does not."""
         self._invariants.check()
 
-    @property
-    def _program_deployed(self) -> bool:
-        return bool(self.placement)
-
     # -- going on and ending -------------------------------------------------------------------------------------
 
     def tick(self, now_ns: int) -> None:
@@ -330,7 +329,7 @@ class CoordinatorBrain:
         if self.draining_since_ns is None and self.state != "ended":
             self.draining_since_ns = now_ns
             self.operations.stop("the query is being stopped", now_ns)
-            if not self._program_deployed:
+            if not self.placement:  # nothing was deployed
                 self.end()
                 return
             self.tell_all(protocol.Drain())
@@ -358,7 +357,7 @@ class CoordinatorBrain:
 
     def close_book(self, now_ns: int) -> None:
         """Write the last progress down, with what workers said on leaving."""
-        if self._program_deployed:
+        if self.placement:
             self.book.close_period(now_ns, self)
 
     def stop_now(self) -> None:

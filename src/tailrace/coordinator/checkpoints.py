@@ -1,5 +1,6 @@
 """The coordinator's part in checkpoints: one epoch after the other through its steps, and the way back to the last.
 
+    drain    where a drained savepoint was asked for: ``HoldInput`` to all -> ``InputDrained`` by all
     marks    ``AskMarks`` to all -> ``CutMarks`` by all: below which offsets everything is complete
     prepare  ``PrepareCut`` with them to all -> ``CutPrepared`` by all
     cut      ``Cut`` to all -> ``PartWritten`` by all
@@ -19,13 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
 from tailrace.checkpoint.errors import CheckpointsFailedError, CheckpointTakenOverError
-from tailrace.checkpoint.manifest import Manifest, OperatorRow, PartitionRow, TaskRow
+from tailrace.checkpoint.manifest import Manifest, PartitionRow, TaskRow
 from tailrace.coordinator.reporting.durability import EpochFigures
-from tailrace.topology.operators import holds_state
+from tailrace.coordinator.savepoints.requests import SavepointRequests
+from tailrace.coordinator.savepoints.shape import edge_rows, operator_rows
 
 if TYPE_CHECKING:
+    from tailrace.checkpoint.savepoint import WrittenSavepoint
     from tailrace.checkpoint.settings import Checkpoint
     from tailrace.coordinator.brain import CoordinatorBrain
+    from tailrace.coordinator.savepoints.requests import SavepointRequest
 
 _log = logging.getLogger("tailrace")
 _NS_PER_S = 1_000_000_000
@@ -59,6 +63,9 @@ class Checkpoints:
         self._due_ns = 0
         #: Whether all tasks have come to their end: the query ends with the next epoch that is durable.
         self._last = False
+        self.savepoints = SavepointRequests()
+        #: Whether the input is held: nothing is in flight when the epoch is cut.
+        self._held = False
         if resumed is not None:
             self._go_back(resumed)
 
@@ -72,13 +79,29 @@ class Checkpoints:
             self._failed(
                 f"it took longer than {settings.timeout_s:g} s; {waiting} had not come to the end of {self.state!r}"
             )
-        due = now_ns >= self._due_ns or self._last
+        if self.state == "drain":  # that may take as long as whoever asked for it waits
+            self._begun_ns = now_ns
+        if self._held and not self.savepoints.drains and not self.savepoints.stopped:
+            self._release()
+        due = (now_ns >= self._due_ns or self._last or self.savepoints.due) and not self.savepoints.ending
         if self.state == "idle" and due and brain.operations.idle and all(each.open for each in brain.members.values()):
             self._due_ns = now_ns + int(settings.every_s * _NS_PER_S)
             self._begun_ns = now_ns
             self.epoch += 1
             self._marks, self._offsets, self._numbers = {}, {}, {}
-            self._enter("marks", protocol.AskMarks(self.epoch), now_ns)
+            self.savepoints.begun(self.epoch)
+            if self.savepoints.drains and not self._held:
+                self._held = True
+                self._enter("drain", protocol.HoldInput(self.epoch), now_ns)
+            else:
+                self._enter("marks", protocol.AskMarks(self.epoch), now_ns)
+
+    def _release(self) -> None:
+        """Nobody waits for a drained savepoint any more: the query goes on."""
+        self._held = False
+        self._brain.tell_all(protocol.ReleaseInput())
+        if self.state == "drain":
+            self.state = "idle"
 
     @property
     def every_s(self) -> float:
@@ -104,6 +127,8 @@ class Checkpoints:
         if getattr(message, "epoch", 0) != self.epoch:
             return
         match message:
+            case protocol.InputDrained() if self.state == "drain":
+                self._heard(slot, now_ns)
             case protocol.CutMarks(marks=marks) if self.state == "marks":
                 self._marks |= marks
                 self._heard(slot, now_ns)
@@ -121,7 +146,9 @@ class Checkpoints:
         self._awaited.discard(slot)
         if self._awaited:
             return
-        if self.state == "marks":
+        if self.state == "drain":
+            self._enter("marks", protocol.AskMarks(self.epoch), now_ns)
+        elif self.state == "marks":
             self._enter("prepare", protocol.PrepareCut(self.epoch, self._marks), now_ns)
         elif self.state == "prepare":
             self._enter("cut", protocol.Cut(self.epoch), now_ns)
@@ -155,16 +182,28 @@ class Checkpoints:
             return
         self.durable = manifest
         self.figures.published(now_ns)
+        self.savepoints.durable(manifest)
         if self.state != "publish":
             return
         self.state = "idle"
         self._brain.tell_all(protocol.EpochDurable(manifest.epoch))
         self._brain.recovery.follow()
-        if self._last and self._brain.all_done:
+        self._end_if_over()
+
+    def copied(self, request: SavepointRequest, written: WrittenSavepoint | None, error: Exception | None) -> None:
+        """A savepoint was copied, or could not be."""
+        self.savepoints.copied(request, written, error)
+        self._end_if_over()
+
+    def _end_if_over(self) -> None:
+        """End the query where the last epoch is durable: all tasks are done, or the drained savepoint is made of it."""
+        done = self._last and self._brain.all_done and not self.savepoints.busy
+        if done or self.savepoints.stopped:
             self._brain.end()
 
     def _failed(self, reason: str, hint: str = "") -> None:
         self.state = "lost" if self.state == "lost" else "idle"
+        self.savepoints.failed(reason, hint)
         self.figures.failed()
         in_a_row = self.figures.failures_in_a_row
         _log.warning("query %s: checkpoint %d failed: %s", self._brain.program.plan.name, self.epoch, reason)
@@ -186,12 +225,13 @@ class Checkpoints:
     def lost(self) -> None:
         """A worker is lost: no epoch begins until everyone was deployed again."""
         self.state = "lost"
-        self._last = False
+        self._last = self._held = False
+        self.savepoints.lost()
 
     @property
     def may_go_back(self) -> bool:
-        """Whether it is known which epoch is the last that is durable."""
-        return self._publishing is None
+        """Whether it is known which epoch is the last that is durable, and that the query does not end with it."""
+        return self._publishing is None and not self.savepoints.ending
 
     def go_back(self) -> None:
         """Everyone is there again: begin another execution as of the last durable epoch."""
@@ -248,12 +288,8 @@ class Checkpoints:
             execution=self.execution,
             epoch=self.epoch,
             created_unix_s=time.time(),
-            drained=self._last,
-            operators=tuple(
-                OperatorRow(spec.name, spec.verb, stage.tasks, holds_state(spec))
-                for stage in plan.stages
-                for spec in stage.operators
-            ),
+            drained=self._last or self._held,
+            operators=operator_rows(plan),
             partitions=tuple(self._partition(row) for row in brain.partitions),
             tasks=tuple(
                 TaskRow(plan.stages[stage].head.name, task, tuple(names))
@@ -262,6 +298,8 @@ class Checkpoints:
             tables={plan.stages[stage].head.name: table for stage, table in brain.tables.items()},
             numbers=dict(self._numbers),
             key_groups=brain.program.settings.key_groups,
+            edges=edge_rows(plan),
+            restored_from="" if self.durable is None else self.durable.restored_from,
         )
 
     def _partition(self, row: list[Any]) -> PartitionRow:

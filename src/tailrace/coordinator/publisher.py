@@ -1,4 +1,4 @@
-"""Publishes a query's checkpoints in a thread of the driver: writes manifests to the log and retires old ones.
+"""Publishes a query's checkpoints in a thread of the driver: writes manifests, copies savepoints, retires old ones.
 
 The coordinator's brain says what is to be published and hears what came of it; nothing of that waits for a store.
 """
@@ -9,11 +9,16 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from tailrace.checkpoint.savepoint import copy_savepoint
+
 if TYPE_CHECKING:
     from tailrace.checkpoint.log import ManifestLog
     from tailrace.checkpoint.manifest import Manifest
+    from tailrace.checkpoint.savepoint import WrittenSavepoint
+    from tailrace.checkpoint.stores.store import ObjectStore
     from tailrace.coordinator.brain import CoordinatorBrain
     from tailrace.coordinator.loop import CoordinatorLoop
+    from tailrace.coordinator.savepoints.requests import SavepointRequest
 
 _log = logging.getLogger("tailrace")
 #: How often it is looked whether something is to be published; a checkpoint takes longer than this anyway.
@@ -44,6 +49,20 @@ class Publisher:
             manifest = self._loop.look(_next)
             if manifest is not None:
                 self._publish(manifest)
+            # In this thread, which also removes old objects: nothing of an epoch goes while it is copied.
+            request = self._loop.look(_next_copy)
+            if request is not None:
+                self._copy(request)
+
+    def _copy(self, request: SavepointRequest) -> None:
+        written, error = copied(request, self._log.store)
+
+        def tell(brain: CoordinatorBrain, now_ns: int) -> None:
+            del now_ns
+            if brain.checkpoints is not None:
+                brain.checkpoints.copied(request, written, error)
+
+        self._loop.ask(tell)
 
     def _publish(self, manifest: Manifest) -> None:
         error: Exception | None = None
@@ -62,6 +81,20 @@ class Publisher:
                 self._log.retire(self._keep)
             except Exception as found:  # noqa: BLE001 - old objects only take room
                 _log.warning("old checkpoints could not be removed: %s", found)
+
+
+def copied(request: SavepointRequest, source: ObjectStore) -> tuple[WrittenSavepoint | None, Exception | None]:
+    """Copy a savepoint; gives what was written, or why it could not be."""
+    try:
+        if request.manifest is not None:
+            return copy_savepoint(source, request.manifest, request.target), None
+    except Exception as error:  # noqa: BLE001 - whatever a store raises is for whoever asked for the savepoint
+        return None, error
+    return None, None
+
+
+def _next_copy(brain: CoordinatorBrain) -> SavepointRequest | None:
+    return None if brain.checkpoints is None else brain.checkpoints.savepoints.next_to_copy()
 
 
 def _next(brain: CoordinatorBrain) -> Manifest | None:

@@ -14,6 +14,7 @@ from tailrace.clock import SystemClock
 from tailrace.coordinator.interfaces import Host, QueryListener
 from tailrace.coordinator.migration.multi_query import REGISTRY, busy_by_host
 from tailrace.coordinator.operations.move_api import MoveApi
+from tailrace.errors import ConfigError
 from tailrace.metrics.page import MetricsPage
 from tailrace.metrics.prometheus import render
 from tailrace.program.boot import Boot
@@ -32,10 +33,14 @@ from .reporting.explain import Explained, explain
 from .reporting.progress import percentiles
 from .reporting.stuck import waited_for
 from .resumption import open_log, resume
+from .savepoints.api import SavepointApi
+from .savepoints.begin import begin_from
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable
 
+    from tailrace.checkpoint.savepoint import Savepoint, WrittenSavepoint
     from tailrace.checkpoint.settings import Checkpoint
     from tailrace.config import Policy, Settings
     from tailrace.coordinator.interfaces import Companion
@@ -50,7 +55,13 @@ class Query:
     """A started topology."""
 
     def __init__(
-        self, topology: Topology, host: Host, policy: Policy, settings: Settings, checkpoint: Checkpoint | None = None
+        self,
+        topology: Topology,
+        host: Host,
+        policy: Policy,
+        settings: Settings,
+        checkpoint: Checkpoint | None = None,
+        restore: Savepoint | None = None,
     ) -> None:
         self.id = str(uuid.uuid4())
         #: A query is started once, so this is as good as its id; for those who read PySpark's name.
@@ -61,6 +72,8 @@ class Query:
         self._program = program_of(topology, policy, settings, durable=durable)
         partitions = deal_partitions(self._program.plan, durable=durable)
         log = None if checkpoint is None else open_log(checkpoint)
+        if log is not None and restore is not None:
+            begin_from(restore, log, self._program, partitions, host.session)
         resumed = None if log is None else resume(log, self._program, partitions)
         self._brain = CoordinatorBrain(
             self.id, self._program, host.workers, partitions, platform.python_version(), checkpoint, resumed
@@ -73,6 +86,7 @@ class Query:
         self._publisher = None if log is None or checkpoint is None else Publisher(self._loop, log, checkpoint.keep)
         self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings, self.name, checkpoint)
         self._move_api = MoveApi(self._loop, self._brain, self._program, host, self._boot)
+        self._savepoint_api = SavepointApi(self._loop, self._brain, host)
         self._sinks = {name: spec.fn for name, spec in topology.operators.items() if spec.kind == "sink"}
         self._callbacks = Callbacks(self, self._loop, self._brain, self._sinks)
         self._ending = Ending(self, self._loop, self._brain, self._callbacks, host)
@@ -235,12 +249,35 @@ class Query:
         """
         self._all_available.process()
 
-    def stop(self, *, now: bool = False) -> None:
+    def savepoint(
+        self, path: Savepoint | str | os.PathLike[str], *, timeout_s: float | None = None
+    ) -> WrittenSavepoint:
+        """Copy the query's state, as it is now, to a place of its own, for ``tr.start(restore=)``; the query goes on.
+
+        Needs a query with a checkpoint. What is resumed from it has the same topology; ``stop(savepoint=)`` makes one
+        that allows others. A ``tr.Savepoint`` in place of a path has ``options`` for the store.
+        """
+        return self._savepoint_api.make(path, drained=False, timeout_s=timeout_s)
+
+    def stop(
+        self, *, now: bool = False, savepoint: Savepoint | str | os.PathLike[str] | None = None
+    ) -> WrittenSavepoint | None:
         """Read nothing more, finish what is open and end; with ``now=True`` end at once. Waits for the end.
+
+        With a ``savepoint``, a path where there is nothing yet, the input is not ended but held: nothing is closed and
+        nothing final emitted, and the query can go on from there, with other task counts or operators, too. Where open
+        tuples do not come to an end within ``drain_timeout_s``, ``DrainTimeoutError`` is raised and the query runs on.
 
         Raises what keeps the query from stopping. One that has failed before stops quietly: ``exception()`` has why. A
         second Ctrl-C while this waits ends the query at once. Called from a listener or a sink it does not wait.
         """
+        if savepoint is not None and now:
+            raise ConfigError(
+                "stop() either makes a savepoint or ends the query at once.", "Leave now=True or savepoint= out."
+            )
+        written = None
+        if savepoint is not None:
+            written = self._savepoint_api.make(savepoint, drained=True, timeout_s=None)
         failed_before = self._brain.error is not None
         try:
             self._ending.stop(now=now)
@@ -249,6 +286,7 @@ class Query:
             raise
         if not now and not failed_before and self._brain.error is not None:
             raise self._brain.error
+        return written
 
     # -- moving tasks --------------------------------------------------------------------------------------------
 

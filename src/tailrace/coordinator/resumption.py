@@ -8,14 +8,22 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from tailrace.checkpoint.errors import ForeignCheckpointError, NotReplayableError, TopologyChangedError
+from tailrace.checkpoint.errors import (
+    ForeignCheckpointError,
+    NoCheckpointError,
+    NotReplayableError,
+    TopologyChangedError,
+)
 from tailrace.checkpoint.log import ManifestLog
 from tailrace.checkpoint.stores import open_store
 from tailrace.checkpoint.stores.errors import StoreUnsupportedError
 from tailrace.errors import ConfigError
 
+from .savepoints.fitting import differences
+
 if TYPE_CHECKING:
     from tailrace.checkpoint.manifest import Manifest
+    from tailrace.checkpoint.savepoint import Savepoint
     from tailrace.checkpoint.settings import Checkpoint
     from tailrace.config import Policy
     from tailrace.program.program import Program
@@ -38,6 +46,15 @@ def check_durable(flow: Topology, policy: Policy) -> None:
                 "it can be recovered.",
                 "Read from files or another source that keeps its records, or start without a checkpoint.",
             )
+
+
+def check_restore(checkpoint: Checkpoint | None, restore: Savepoint | None) -> None:
+    """Refuse a savepoint that is to be restored into nothing."""
+    if restore is not None and checkpoint is None:
+        raise NoCheckpointError(
+            "A savepoint is restored into a checkpoint, which the query goes on from; there is none.",
+            "Give one: tr.start(flow, checkpoint=PATH, restore=SAVEPOINT).",
+        )
 
 
 def open_log(checkpoint: Checkpoint) -> ManifestLog:
@@ -70,17 +87,9 @@ def check_fits(manifest: Manifest, program: Program, partitions: list[list[Any]]
             f"The checkpoint is of query {manifest.query!r}; this one is {plan.name!r}.",
             "Give every query a folder of its own.",
         )
-    before = {row.name: (row.verb, row.tasks) for row in manifest.operators}
-    now = {spec.name: (spec.verb, stage.tasks) for stage in plan.stages for spec in stage.operators}
-    if before != now:
-        names = sorted({name for name, _ in before.items() ^ now.items()})
+    if differs := differences(manifest, program, partitions):
         raise TopologyChangedError(
-            f"The checkpoint was written by a topology with other operators: {', '.join(names)} differ.",
-            "Resume with the topology that wrote it, or begin with another folder.",
-        )
-    rows = [(row.number, row.operator, row.name) for row in manifest.partitions]
-    if rows != [(number, plan.stages[stage].head.name, name) for number, stage, _, name in partitions]:
-        raise TopologyChangedError(
-            "The sources have other partitions than when the checkpoint was written.",
-            "Resume with the inputs it was written with, or begin with another folder.",
+            f"The checkpoint was written by another topology: {', '.join(differs)}.",
+            "Resume with the topology and inputs that wrote it; stop that with query.stop(savepoint=PATH) and begin "
+            "with tr.start(..., restore=PATH) and an empty checkpoint to change them.",
         )

@@ -20,8 +20,11 @@ from tailrace.protocol.checkpoints import (
     EpochDurable,
     Follow,
     Followed,
+    HoldInput,
+    InputDrained,
     PartWritten,
     PrepareCut,
+    ReleaseInput,
 )
 from tailrace.protocol.operations import (
     Cleared,
@@ -66,7 +69,9 @@ __all__ = [
     "Go",
     "GoOn",
     "Held",
+    "HoldInput",
     "HoldSources",
+    "InputDrained",
     "Installed",
     "KeyTable",
     "Leave",
@@ -84,6 +89,7 @@ __all__ = [
     "Refused",
     "Register",
     "Regroup",
+    "ReleaseInput",
     "Relocate",
     "Report",
     "Resume",
@@ -284,12 +290,12 @@ class Stop(msgspec.Struct, tag=True):
 FromWorker = (
     Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | Stuck | LogLine | Collected
     | Cleared | Installed | OperationFailed | Switched | Held | Available
-    | CutMarks | CutPrepared | PartWritten | CutFailed | Followed
+    | CutMarks | CutPrepared | PartWritten | CutFailed | InputDrained | Followed
 )  # fmt: skip
 FromCoordinator = (
     Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop
     | Pause | Relocate | GoOn | Undo | Leave | HoldSources | Regroup | PauseKeys | AskAvailable
-    | AskMarks | PrepareCut | Cut | EpochDurable | Follow
+    | AskMarks | PrepareCut | Cut | EpochDurable | HoldInput | ReleaseInput | Follow
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

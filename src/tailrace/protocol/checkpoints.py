@@ -18,6 +18,22 @@ class Durability(msgspec.Struct, frozen=True):
     offsets: dict[int, int] = {}
 
 
+class HoldInput(msgspec.Struct, tag=True):
+    """Coordinator: begin no root that is not owed; tell when nothing of yours is open, for a cut of this epoch."""
+
+    epoch: int
+
+
+class InputDrained(msgspec.Struct, tag=True):
+    """Worker: nothing is, and nothing will be until you say so."""
+
+    epoch: int
+
+
+class ReleaseInput(msgspec.Struct, tag=True):
+    """Coordinator: read and tick as before."""
+
+
 class AskMarks(msgspec.Struct, tag=True):
     """Coordinator: an epoch is about to be cut; tell below which offsets everything is complete."""
 

@@ -20,7 +20,11 @@ from tailrace.coordinator.brain import CoordinatorBrain
 from tailrace.coordinator.callbacks import callback_error
 from tailrace.coordinator.deployment import deal_partitions, program_of
 from tailrace.coordinator.incoming import Received, Rewound, log_lines
+from tailrace.coordinator.publisher import copied
 from tailrace.coordinator.reporting.explain import explain
+from tailrace.coordinator.resumption import resume
+from tailrace.coordinator.savepoints.begin import begin_from
+from tailrace.coordinator.savepoints.requests import SavepointRequest
 from tailrace.errors import TailraceError
 from tailrace.version import __version__
 from tailrace.worker.uplink.shared_memory import UplinkTable
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from tailrace.checkpoint.savepoint import Savepoint
     from tailrace.checkpoint.stores.store import ObjectStore
     from tailrace.topology.graph import Topology
 
@@ -104,6 +109,7 @@ class InProcess:
         validate: bool = True,
         store: ObjectStore | None = None,
         checkpoint: Checkpoint | None = None,
+        restore: Savepoint | None = None,
     ) -> None:
         flow.validate()
         policy = policy or Policy()
@@ -113,12 +119,15 @@ class InProcess:
         #: Where checkpoints go, if there are any.
         self._store = store
         self._log = None if store is None else ManifestLog(store)
-        resumed = None if self._log is None else self._log.take_over(self._log.newest())
+        partitions = deal_partitions(self._program.plan, durable=durable)
+        if self._log is not None and restore is not None:
+            begin_from(restore, self._log, self._program, partitions, None)
+        resumed = None if self._log is None else resume(self._log, self._program, partitions)
         self.brain = CoordinatorBrain(
             "in-process",
             self._program,
             workers,
-            deal_partitions(self._program.plan, durable=durable),
+            partitions,
             platform.python_version(),
             None if store is None else checkpoint or Checkpoint("memory"),
             resumed,
@@ -211,6 +220,13 @@ class InProcess:
         self.brain.drain(self.clock.now_ns())
         return self.finish()
 
+    def ask_savepoint(self, target: ObjectStore, *, drained: bool) -> SavepointRequest:
+        """Ask for a savepoint as a user's thread does; it is made while the query is taken on."""
+        request = SavepointRequest(target, drained=drained)
+        if self.brain.checkpoints is not None:
+            self.brain.checkpoints.savepoints.ask(request)
+        return request
+
     def values(self, sink_name: str | None = None) -> list[Any]:
         """The values that have arrived at a sink so far."""
         return self.result().values(sink_name)
@@ -301,7 +317,12 @@ class InProcess:
     def _publish(self) -> bool:
         """Write what is to be published, sooner or later."""
         checkpoints = self.brain.checkpoints
-        if checkpoints is None or self._log is None or not checkpoints.publish:
+        if checkpoints is None or self._log is None:
+            return False
+        if self._rng.random() >= _STORE_WAITS and (request := checkpoints.savepoints.next_to_copy()) is not None:
+            checkpoints.copied(request, *copied(request, self._log.store))
+            return True
+        if not checkpoints.publish:
             return False
         if self._rng.random() < _STORE_WAITS:
             return True

@@ -88,6 +88,8 @@ class Source(ABC, Generic[T_co]):
     bounded: bool = True
     #: Whether another worker may open a partition where this one has stopped, in the midst of a query.
     movable: bool = True
+    #: Whether what a partition holds hangs on how many there are: none may be added to those of a savepoint then.
+    divided: bool = False
 
     @abstractmethod
     def partitions(self) -> list[str]:

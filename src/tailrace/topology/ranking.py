@@ -58,6 +58,10 @@ class LargestKeys(Operator):
         self._told: dict[Any, Any] = {}
         self._changed: dict[Any, None] = {}
         self._task = 0
+        #: How often keys were dealt anew to parts and to how many then, told with every word since; and whether this
+        #: part has yet to say its first.
+        self._dealt: tuple[int, ...] = ()
+        self._unheard = False
 
     def open(self, ctx: TaskContext) -> None:
         """Learn which part this is."""
@@ -74,13 +78,14 @@ class LargestKeys(Operator):
     def tick(self, now_s: float) -> Outputs:
         """Tell the largest, if anything has changed."""
         del now_s
-        if not self._changed:
+        if not self._changed and not self._unheard:
             return None
+        self._unheard = False
         keys = self._candidates()
         largest = heapq.nlargest(self._k, keys, key=self._rank)
         self._told = {key: self._rank(key) for key in largest}
         self._changed.clear()
-        return [(self._task, [self._last[key] for key in largest])]
+        return [(self._task, [self._last[key] for key in largest], *self._dealt)]
 
     def close(self) -> Outputs:
         """Tell the rest."""
@@ -97,8 +102,20 @@ class LargestKeys(Operator):
 
     def snapshot(self) -> Any:
         """Tell what is known of the keys; the functions are part of the topology."""
-        return self._last, self._told, self._changed
+        return self._last, self._told, self._changed, self._dealt, self._unheard
 
     def restore(self, state: Any) -> None:
-        """Go on from there."""
-        self._last, self._told, self._changed = state
+        """Go on from there; the release before this one told three of them."""
+        self._last, self._told, self._changed, *dealt = state
+        if dealt:
+            self._dealt, self._unheard = dealt
+
+    @staticmethod
+    def rescale(states: list[Any], tasks: int, task_of: Callable[[Any], int]) -> list[Any]:
+        """Deal the keys to other parts; all of those tell theirs, which the merge takes together in place of before."""
+        last: list[dict[Any, Any]] = [{} for _ in range(tasks)]
+        for state in states:
+            for key, update in state[0].items():
+                last[task_of(key)][key] = update
+        often = max([state[3][0] for state in states if len(state) > 3 and state[3]], default=0)  # noqa: PLR2004
+        return [(each, {}, dict.fromkeys(each), (often + 1, tasks), True) for each in last]

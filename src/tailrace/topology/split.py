@@ -42,11 +42,11 @@ class PartialFold(Operator):
         self._add = add
         self._held = init()
         self._changed = False
-        self._task = 0
+        self._share = _Share(0)
 
     def open(self, ctx: TaskContext) -> None:
         """Learn which part this is."""
-        self._task = ctx.task
+        self._share = _Share(ctx.task, ctx.tasks - 1)
 
     def process(self, *args: Any, **kwargs: Any) -> Outputs:
         """Take a value in."""
@@ -58,14 +58,31 @@ class PartialFold(Operator):
     def tick(self, now_s: float) -> Outputs:
         """Tell what is held, if it has changed."""
         del now_s
-        if not self._changed:
-            return None
+        told = self._share.inherited()
+        if self._changed:
+            told.append((self._share.number, copy.copy(self._held)))
         self._changed = False
-        return [(self._task, copy.copy(self._held))]
+        return told
 
     def close(self) -> Outputs:
         """Tell what is held at the end."""
         return self.tick(0.0)
+
+    def snapshot(self) -> Any:
+        """Tell what is held; the functions are part of the topology."""
+        return {"held": self._held, "changed": self._changed, "share": self._share.told}
+
+    def restore(self, state: Any) -> None:
+        """Go on from there; the release before this one told all attributes."""
+        self._share = _Share(*state["share"]) if "share" in state else self._share
+        self._held = state.get("held", state.get("_held", self._held))
+        self._changed = state.get("changed", state.get("_changed", False))
+
+    @staticmethod
+    def rescale(states: list[Any], tasks: int, task_of: Any) -> list[Any]:
+        """Let as many parts as there will be go on; what others had, and had yet to tell, is told by those."""
+        del task_of  # any part may get any value
+        return _rescaled(states, tasks, lambda state, number: [(number, _held_of(state))] if _untold(state) else [])
 
 
 class MergeFolds(Operator):
@@ -75,17 +92,69 @@ class MergeFolds(Operator):
         self._merge = merge
         self._at_end = at_end
         self._parts: dict[int, Any] = {}
+        #: How often keys were dealt anew to parts, and the words since then while some are missing.
+        self._dealt = 0
+        self._coming: dict[int, Any] = {}
 
     def process(self, *args: Any, **kwargs: Any) -> Outputs:
-        """Take the word of a part."""
+        """Take the word of a part; where keys were dealt anew, all parts are heard before any counts."""
         del kwargs
-        task, held = args[0]
-        self._parts[task] = held
+        task, held, *anew = args[0]
+        if anew and anew[0] > self._dealt:
+            self._coming[task] = held
+            if len(self._coming) < anew[1]:
+                return None
+            self._dealt, self._parts, self._coming = anew[0], self._coming, {}
+        else:
+            self._parts[task] = held
         return None if self._at_end else [self._merge(self._parts.values())]
 
     def close(self) -> Outputs:
         """Give the whole, if it was held back."""
         return [self._merge(self._parts.values())] if self._at_end else None
+
+
+class _Share:
+    """Under which number a part tells what it holds, and what it has yet to tell of parts that are no more.
+
+    A merge knows parts by number, so none is ever given twice. What a part told before it was given up stands.
+    """
+
+    def __init__(self, number: int, highest: int = 0, untold: list[Any] | None = None) -> None:
+        self.number = number
+        #: The highest number that was ever given.
+        self.highest = highest
+        self._untold = untold or []
+
+    def inherited(self) -> list[Any]:
+        """What is to be told of others, once."""
+        told, self._untold = self._untold, []
+        return told
+
+    @property
+    def told(self) -> tuple[int, int, list[Any]]:
+        """What a snapshot tells of it."""
+        return self.number, self.highest, self._untold
+
+
+def _rescaled(states: list[Any], tasks: int, untold_of: Callable[[Any, int], list[Any]]) -> list[Any]:
+    """Deal parts that were told apart by number to other tasks."""
+    shares = [_Share(*state.get("share", (state.get("_task"), len(states) - 1))) for state in states]
+    highest = max(tasks - 1, *(share.highest for share in shares))
+    untold = [share.inherited() for share in shares]
+    for at in range(tasks, len(states)):
+        untold[at % tasks] += [*untold[at], *untold_of(states[at], shares[at].number)]
+    kept = min(tasks, len(states))
+    found: list[Any] = [{**states[at], "share": (shares[at].number, highest, untold[at])} for at in range(kept)]
+    return found + [{"share": (highest + at, highest + at, [])} for at in range(1, tasks - kept + 1)]
+
+
+def _untold(state: Any) -> Any:
+    return state.get("changed", state.get("_changed"))
+
+
+def _held_of(state: Any) -> Any:
+    return state.get("held", state.get("_held"))
 
 
 def parallel_fold(
@@ -173,11 +242,11 @@ class PartialKeyFold(Operator):
         self._add = add
         self._held: dict[Any, Any] = {}
         self._changed: dict[Any, None] = {}
-        self._task = 0
+        self._share = _Share(0)
 
     def open(self, ctx: TaskContext) -> None:
         """Learn which part this is."""
-        self._task = ctx.task
+        self._share = _Share(ctx.task, ctx.tasks - 1)
 
     def process(self, *args: Any, **kwargs: Any) -> Outputs:
         """Take a value in under its key."""
@@ -190,13 +259,34 @@ class PartialKeyFold(Operator):
     def tick(self, now_s: float) -> Outputs:
         """Tell what has changed."""
         del now_s
-        told = [(key, self._task, self._held[key]) for key in self._changed]
+        told = self._share.inherited()
+        told += [(key, self._share.number, self._held[key]) for key in self._changed]
         self._changed.clear()
         return told
 
     def close(self) -> Outputs:
         """Tell the rest."""
         return self.tick(0.0)
+
+    def snapshot(self) -> Any:
+        """Tell what is held; the functions are part of the topology."""
+        return {"held": self._held, "changed": self._changed, "share": self._share.told}
+
+    def restore(self, state: Any) -> None:
+        """Go on from there; the release before this one told all attributes."""
+        self._share = _Share(*state["share"]) if "share" in state else self._share
+        self._held = state.get("held", state.get("_held", self._held))
+        self._changed = state.get("changed", state.get("_changed", self._changed))
+
+    @staticmethod
+    def rescale(states: list[Any], tasks: int, task_of: Any) -> list[Any]:
+        """Let as many parts as there will be go on; what others had, and had yet to tell, is told by those."""
+        del task_of  # a key has two tasks, and its merge adds up whoever had it
+        return _rescaled(
+            states,
+            tasks,
+            lambda state, number: [(key, number, _held_of(state)[key]) for key in _untold(state)],
+        )
 
 
 class Whole:

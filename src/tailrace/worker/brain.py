@@ -146,7 +146,10 @@ class WorkerBrain:
                 lookup.install(name, version, codec.loads(table))
             case protocol.AskMarks(epoch=epoch):
                 self.control_out.append(protocol.CutMarks(epoch, self.deployment.marks()))
-            case protocol.PrepareCut() | protocol.Cut() | protocol.EpochDurable():
+            case (
+                protocol.PrepareCut() | protocol.Cut() | protocol.EpochDurable()
+                | protocol.HoldInput() | protocol.ReleaseInput()
+            ):  # fmt: skip
                 self.deployment.on_checkpoint(message)
             case protocol.Follow():
                 self.shadows.follow(message, self.deployment.program)
@@ -303,6 +306,8 @@ class WorkerBrain:
                 deployment.operations.progress()
             if deployment.cutter is not None and deployment.cutter.active:
                 deployment.cutter.progress()
+            if deployment.input_hold.active:
+                deployment.input_hold.progress()
             deployment.delivery.flush(idle=idle)
 
     @property

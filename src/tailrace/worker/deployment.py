@@ -14,6 +14,7 @@ from tailrace.transport import codec
 from tailrace.worker.availability import Availability
 from tailrace.worker.build import Site
 from tailrace.worker.checkpoint.cutter import Cutter, KeptCut
+from tailrace.worker.checkpoint.holding import InputHold
 from tailrace.worker.checkpoint.restore import restore_from_memory, restore_from_store
 from tailrace.worker.exchange.acks import Acknowledger
 from tailrace.worker.exchange.delivery import Delivery
@@ -123,6 +124,7 @@ class Deployment:
         self.reporter = Reporter(worker, self.uplink, self.operations, peers, around.of_process, around.report_numbers)
         #: Cuts the tasks for checkpoints, where the query has some.
         self.cutter = None if order.durability is None else Cutter(worker, order.durability)
+        self.input_hold = InputHold(worker)
         self.invariants = WorkerInvariants(worker, site, self.operations, self.cutter)
         self._tasks_changed()
 
@@ -166,12 +168,21 @@ class Deployment:
                 marks |= task.own.ledger.low_water()
         return marks
 
-    def on_checkpoint(self, order: protocol.PrepareCut | protocol.Cut | protocol.EpochDurable) -> None:
+    def on_checkpoint(
+        self,
+        order: (
+            protocol.PrepareCut | protocol.Cut | protocol.EpochDurable | protocol.HoldInput | protocol.ReleaseInput
+        ),
+    ) -> None:
         """Act on what the coordinator says about an epoch."""
         cutter = self.cutter
         if cutter is None:
             return
         match order:
+            case protocol.HoldInput(epoch=epoch):
+                self.input_hold.hold(epoch)
+            case protocol.ReleaseInput():
+                self.input_hold.release()
             case protocol.PrepareCut():
                 cutter.prepare(order)
             case protocol.Cut(epoch=epoch):

@@ -41,6 +41,8 @@ class WorkerState:
         self.bounds = site.bounds(program)
         self.driver = DriverQueue(control, self.bounds.driver, settings.frame_bytes_max, site.execution)
         self.outgoing = OutgoingBuffer(site.slot, site.attempt, send, settings.batch_max, settings.frame_bytes_max)
+        #: Whether no tick and no end is begun, and sources read only what they owe: all comes to rest for a savepoint.
+        self.held = False
         self.control = ControlItems(site.slot, self.outgoing)
         self.tasks = build_tasks(program, site)
         self.sources: list[tuple[Task, SourceSide]] = [

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tailrace import protocol
+from tailrace.checkpoint.keyed import keyed_part
 from tailrace.checkpoint.log import part_name
 from tailrace.checkpoint.part import TaskPart, WorkerPart, encode_part
 from tailrace.state.backend import Delta
@@ -141,7 +142,8 @@ class Cutter:
         self.kept[epoch] = KeptCut(marks, {})
         self._offsets = {}
         for _, source in worker.sources:
-            self._offsets |= source.ledger.next_offsets()
+            # What is owed since a recovery may be in the cuts of tasks although it was not read again yet.
+            self._offsets |= source.ledger.next_offsets() | source.owed
         for task in worker.tasks:
             if task.deduplicator is None:
                 continue
@@ -296,6 +298,6 @@ def _whole(draft: _Draft) -> TaskPart:
             merged.values.update(delta.values)
             merged.encoded.update(delta.encoded)
             merged.deleted.extend(delta.deleted)
-        keyed = [task_state.keyed_part(merged, since=drawing.since)]
+        keyed = [keyed_part(merged, since=drawing.since)]
         operators[name] = msgspec.structs.replace(before, keyed=keyed)
     return msgspec.structs.replace(draft.part, snapshot=msgspec.structs.replace(snapshot, operators=operators))

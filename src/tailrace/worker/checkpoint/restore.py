@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.checkpoint.errors import CheckpointCorruptError
+from tailrace.checkpoint.keyed import delta_of
 from tailrace.checkpoint.part import decode_part
 from tailrace.transport import codec
 from tailrace.worker.snapshots import task_state
@@ -57,7 +58,7 @@ def restore_from_store(
         part = _part_of(task, get(name), name)
         for operator, step in task_state.stateful(task):
             for keyed in part.snapshot.operators[operator].keyed:
-                step.state.apply(task_state.delta_of(keyed))
+                step.state.apply(delta_of(keyed))
     if part is not None:
         _resume(task, part, worker)
     return part

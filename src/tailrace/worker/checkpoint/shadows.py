@@ -11,11 +11,11 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from tailrace.checkpoint.keyed import delta_of
 from tailrace.checkpoint.part import decode_part
 from tailrace.protocol import Followed
 from tailrace.routing.fields import group_count
 from tailrace.worker.execution.backends import memory_backends
-from tailrace.worker.snapshots import task_state
 
 if TYPE_CHECKING:
     from collections import deque
@@ -47,7 +47,7 @@ class Shadow:
             for keyed in snapshot.keyed:
                 if operator not in self.states:
                     self.states[operator] = self._backend_of(operator)
-                self.states[operator].apply(task_state.delta_of(keyed))
+                self.states[operator].apply(delta_of(keyed))
         self.part = part
         self.objects.append(name)
 

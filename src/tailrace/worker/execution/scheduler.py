@@ -101,6 +101,8 @@ class Scheduler:
                 looks += 1  # all duplicates; taken for idleness, each batch of them would cost a sleep
             elif inbox is not None and inbox.ended and not task.in_flight:
                 if not task.closing and not task.finished:
+                    if worker.held:
+                        continue  # let go on when the hold is over
                     return self._close_work(task)
                 task.closing = True
                 self._completion.end_if_done(task)
@@ -138,7 +140,7 @@ class Scheduler:
 
     def _source_work(self) -> Work | None:
         for task, source in self._worker.sources:
-            if task.closed or task.in_flight or source.paused:
+            if task.closed or task.in_flight or source.paused or (source.held and not source.owed):
                 continue
             if source.exhausted:
                 if not len(source.ledger) and not task.closing:
@@ -167,7 +169,9 @@ class Scheduler:
 
     def _tick_due(self, task: Task) -> bool:
         """Whether it is time for a tick; of two in a row the second lets records and tuples that wait go first."""
-        if task.next_tick_ns is None or task.closing or self._worker.clock.now_ns() < task.next_tick_ns:
+        if task.next_tick_ns is None or task.closing or self._worker.held:
+            return False
+        if self._worker.clock.now_ns() < task.next_tick_ns:
             return False
         if not task.ticked:
             return True
@@ -200,13 +204,13 @@ class Scheduler:
         if sends_ns is not None:
             until_us = min(until_us, sends_ns // 1000)
         for task, source in self._worker.sources:
-            if task.closed or source.exhausted or task.in_flight or source.paused:
+            if task.closed or source.exhausted or task.in_flight or source.paused or (source.held and not source.owed):
                 continue
             if self._room(source) <= 0 or self._held_back(task):
                 held_back = True
             else:
                 until_us = min(until_us, max(_NAP_US, (source.ready_ns - now_ns) // 1000))
-        for task in self._ticking:
+        for task in self._ticking if not self._worker.held else ():
             if task.next_tick_ns is not None and not task.closing and not task.in_flight and not self._held_back(task):
                 until_us = min(until_us, max(0, task.next_tick_ns - now_ns) // 1000)
         if self._worker.ready:  # held back, all of them

@@ -189,6 +189,8 @@ class SourceSide:
         self.draining = False
         #: Whether nothing is read because the task is being moved.
         self.paused = False
+        #: Whether nothing but what is owed is read, because the query is drained for a savepoint.
+        self.held = False
         #: Which roots are sent again for being late; those of a lost worker always are.
         self.replays: Replays | None = None
         #: What the records read last gave, in bytes for each.
@@ -217,7 +219,7 @@ class SourceSide:
         for _ in range(len(self._turns)):
             partition, reader = self._turns[0]
             self._turns.rotate(-1)
-            if not reader.finished and not (self.draining and partition not in self.owed):
+            if not reader.finished and not ((self.draining or self.held) and partition not in self.owed):
                 wait_s = reader.wait_s()
                 if wait_s <= 0:
                     return partition, reader

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from tailrace.batch import HEAD_PLACES, Batch, numbers
+from tailrace.checkpoint.keyed import delta_of
 from tailrace.program.channels import channel_bases
 from tailrace.routing.fields import GroupIndex, group_count
 from tailrace.state import snapshot
@@ -123,7 +124,7 @@ def unpack(task: Task, data: bytes) -> KeyGroupArrival:
     parcel = snapshot.decode(data, KeyGroupParcel)
     operators, known = parcel.snapshot.operators, parcel.snapshot.deduplicator
     return KeyGroupArrival(
-        {name: [task_state.delta_of(keyed) for keyed in part.keyed] for name, part in operators.items()},
+        {name: [delta_of(keyed) for keyed in part.keyed] for name, part in operators.items()},
         None if known is None else task_state.restored_deduplicator(task, known),
         [(each.channel, queues.batch_of(each), each.age_ns) for each in parcel.waiting],
     )

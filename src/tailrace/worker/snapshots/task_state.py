@@ -10,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tailrace.acking.dedup import Deduplicator
+from tailrace.checkpoint.keyed import delta_of, keyed_part
 from tailrace.program.errors import MoveError
 from tailrace.state.backend import Delta
-from tailrace.state.snapshot import KeyedPart, OperatorSnapshot, SourceSnapshot, TaskSnapshot
+from tailrace.state.snapshot import OperatorSnapshot, SourceSnapshot, TaskSnapshot
 from tailrace.transport import codec
 from tailrace.worker.execution.keyed_steps import StatefulStep
 from tailrace.worker.snapshots.remembered import decode_outputs, encode_outputs
@@ -91,26 +92,6 @@ def stateful(task: Task) -> Iterator[tuple[str, StatefulStep]]:
     for name, step in task.chain.steps.items():
         if isinstance(step, StatefulStep):
             yield name, step
-
-
-def keyed_part(delta: Delta, *, groups: list[int] | None = None, since: int | None = None) -> KeyedPart:
-    """Encode what some keys are."""
-    return KeyedPart(
-        codec.dumps(delta.values) if delta.values else b"",
-        codec.dumps(delta.encoded) if delta.encoded else b"",
-        codec.dumps(delta.deleted) if delta.deleted else b"",
-        groups,
-        since,
-    )
-
-
-def delta_of(part: KeyedPart) -> Delta:
-    """Decode what some keys are; values that were encoded one by one stay so until they are taken in."""
-    return Delta(
-        codec.loads(part.values) if part.values else {},
-        codec.loads(part.encoded) if part.encoded else {},
-        codec.loads(part.deleted) if part.deleted else [],
-    )
 
 
 def restored_deduplicator(task: Task, snapshot: DeduplicatorSnapshot) -> Deduplicator:

@@ -11,6 +11,7 @@ from tests.unit.worker.mesh import Mesh
 from tests.unit.worker.rig import Captured, Kept
 
 import tailrace as tr
+from tailrace.checkpoint.keyed import delta_of, keyed_part
 from tailrace.config import Policy, Settings
 from tailrace.program.errors import MoveError
 from tailrace.routing.fields import group_of
@@ -166,7 +167,7 @@ def test_a_parcel_of_a_newer_version_is_refused_by_name():
 @given(st.dictionaries(st.integers(), st.lists(st.integers())), st.dictionaries(st.text(), st.binary()))
 def test_a_delta_is_read_as_it_was_written(values, encoded):
     delta = Delta(values, encoded, [*values, "gone"])
-    assert task_state.delta_of(task_state.keyed_part(delta, since=3)) == delta
+    assert delta_of(keyed_part(delta, since=3)) == delta
 
 
 # -- users' objects --------------------------------------------------------------------------------------------------

@@ -15,6 +15,10 @@ class CheckpointCorruptError(CheckpointError):
     """An object of a checkpoint is cut off, changed, or missing."""
 
 
+class NoCheckpointError(CheckpointError):
+    """There is no checkpoint where one was to be read."""
+
+
 class CheckpointVersionError(CheckpointError):
     """A checkpoint was written in a newer format than this release reads."""
 

@@ -11,13 +11,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
-from tailrace.connect import errors as connect_errors
 from tailrace.coordinator.membership import Membership
 from tailrace.coordinator.migration.key_loads import KeyLoads
 from tailrace.coordinator.migration.rebalancing import Rebalancing
 from tailrace.coordinator.operations.requests import OperationRequests
-from tailrace.program.errors import CloseError, OperatorError, ProtocolError
-from tailrace.routing.fixed import RouteError
+from tailrace.program.errors import CloseError
 
 from . import errors
 from .checkpoints import Checkpoints
@@ -28,6 +26,7 @@ from .limits import check_limits
 from .lost_state import LostState
 from .recovery import Recovery
 from .reporting.progress import ProgressBook
+from .state_reads import StateReads
 from .steering.autopilot import Autopilot
 from .steering.balancing import Balancing
 from .steering.measurements import Measured
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from tailrace.checkpoint.manifest import Manifest
     from tailrace.checkpoint.settings import Checkpoint
     from tailrace.coordinator.membership import Member
-    from tailrace.errors import TailraceError
     from tailrace.program.program import Program
     from tailrace.reports import WorkerReport
 
@@ -84,6 +82,7 @@ class CoordinatorBrain:
         self.membership = Membership(self, query_id, workers, python)
         self.operations = OperationRequests(self)
         self.recovery = Recovery(self)
+        self.state_reads = StateReads(self)
         self._invariants = CoordinatorInvariants(self)
         self.rebalancing = Rebalancing(program)
         #: What sinks of the user are to be given; bounded by what workers send before it is taken.
@@ -152,8 +151,10 @@ class CoordinatorBrain:
                 | protocol.Held()
             ):  # fmt: skip
                 self.operations.on_message(slot, message, now_ns)
+            case protocol.StateValues():
+                self.state_reads.heard(message)
             case protocol.Failure():
-                self._failed(_rebuilt(message))
+                self._failed(errors.rebuilt(message))
             case protocol.Stuck():
                 member.stuck = max(member.stuck, message, key=lambda each: each.sequence)
             case protocol.LogLine():
@@ -163,7 +164,7 @@ class CoordinatorBrain:
                 self.received.add(connection, message)
                 self.news = True
             case _:  # whoever adds a message must enter it here
-                self.fail(not_understood(slot, type(message).__name__))  # type: ignore[unreachable]
+                self.fail(errors.not_understood(slot, type(message).__name__))  # type: ignore[unreachable]
 
     def _failed(self, error: Exception) -> None:
         """A worker has failed; a ``close()`` that fails does so when the query has ended, and counts all the same."""
@@ -279,6 +280,7 @@ class CoordinatorBrain:
             if self.checkpoints is not None:
                 self.checkpoints.tick(now_ns)
         self.recovery.go_on(now_ns)
+        self.state_reads.look()
         check_limits(self, now_ns)
 
     def _steer(self, seconds: float) -> None:
@@ -380,20 +382,3 @@ class CoordinatorBrain:
         return [
             (slot, each) for slot, each in self.members.items() if each.alive and (each.deployed or not only_deployed)
         ]
-
-
-def not_understood(slot: int, what: str) -> ProtocolError:
-    """The error of a query one of whose workers says something that the coordinator knows nothing of."""
-    return ProtocolError(
-        f"Worker {slot} said something that the coordinator does not understand: {what}.",
-        "Use the same version of Tailrace at the driver and on the executors.",
-    )
-
-
-def _rebuilt(failure: protocol.Failure) -> Exception:
-    """Make a worker's error again on the driver, under its own name where that is one of ours."""
-    named: list[type[TailraceError]] = [
-        OperatorError, CloseError, ProtocolError, RouteError, *connect_errors.ConnectError.every(),
-    ]  # fmt: skip
-    kinds = {each.__name__: each for each in named}
-    return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

@@ -24,8 +24,7 @@ from tailrace.transport.handshake import CONTROL, HandshakeError, ServerHandshak
 from tailrace.transport.stream import UNPROVED_MAX, ClosedError, StreamConnection
 from tailrace.transport.wire import WireError
 
-from .brain import not_understood
-from .errors import CoordinatorError
+from .errors import CoordinatorError, not_understood
 
 if TYPE_CHECKING:
     from collections.abc import Callable

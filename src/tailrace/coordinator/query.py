@@ -32,6 +32,7 @@ from .reporting.explain import Explained, explain
 from .reporting.progress import percentiles
 from .reporting.stuck import waited_for
 from .resumption import open_log, resume
+from .state_view import StateView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -244,6 +245,10 @@ class Query:
             raise
         if not now and not failed_before and self._brain.error is not None:
             raise self._brain.error
+
+    def state(self, operator: str) -> StateView:
+        """Read the states of a keyed operator while the query runs: ``query.state("counts").get("word")``."""
+        return StateView(self._loop, self._brain, operator)
 
     # -- moving tasks --------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tailrace.state.snapshot import KeyedPart, OperatorSnapshot
 
 
-class LogEntry(NamedTuple):
+class FoundEntry(NamedTuple):
     """One entry of the log as it was found; without a manifest it cannot be read, and ``faults`` says why."""
 
     number: int
@@ -88,7 +88,7 @@ class CheckpointReader:
         self._store = store
         self._log = ManifestLog(store)
 
-    def entries(self) -> list[LogEntry]:
+    def entries(self) -> list[FoundEntry]:
         """All entries, the newest first, with what is missing; objects are not read."""
         found = [self._entry(number) for number in reversed(self._log.numbers())]
         there = {each.name for each in self._store.list(PARTS)}
@@ -96,11 +96,11 @@ class CheckpointReader:
         left = set(self._log.numbers())  # a query that runs may have retired some meanwhile, and their objects
         return [entry for entry in entries if entry.number in left]
 
-    def _entry(self, number: int) -> LogEntry | None:
+    def _entry(self, number: int) -> FoundEntry | None:
         try:
-            return LogEntry(number, self._log.read(number), ())
+            return FoundEntry(number, self._log.read(number), ())
         except CheckpointError as error:
-            return LogEntry(number, None, (error,))
+            return FoundEntry(number, None, (error,))
         except ObjectMissingError:
             return None
 
@@ -166,7 +166,7 @@ def missing(name: str) -> CheckpointCorruptError:
     )
 
 
-def _without(entry: LogEntry, there: set[str]) -> LogEntry:
+def _without(entry: FoundEntry, there: set[str]) -> FoundEntry:
     if entry.manifest is None:
         return entry
     return entry._replace(faults=tuple(missing(name) for name in sorted(entry.manifest.objects - there)))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tailrace.checkpoint.manifest import Manifest
-    from tailrace.checkpoint.reader import LogEntry, OperatorState
+    from tailrace.checkpoint.reader import FoundEntry, OperatorState
 
 #: Keys shown unless told otherwise.
 LIMIT = 20
@@ -69,7 +69,7 @@ class Findings:
             except CheckpointError as error:
                 self.fault = error
 
-    def _checked(self, entry: LogEntry) -> LogEntry:
+    def _checked(self, entry: FoundEntry) -> FoundEntry:
         if entry.manifest is None:
             return entry
         return entry._replace(faults=tuple(self._reader.faults(entry.manifest)))
@@ -157,7 +157,7 @@ def _operators(found: Findings) -> Table:
     return table
 
 
-def _entry_cells(entry: LogEntry, found: Findings) -> list[str]:
+def _entry_cells(entry: FoundEntry, found: Findings) -> list[str]:
     manifest, faults = entry.manifest, list(entry.faults)
     if found.fault is not None and manifest is not None and manifest is found.shown:
         faults.append(found.fault)

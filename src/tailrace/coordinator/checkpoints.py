@@ -60,6 +60,8 @@ class Checkpoints:
         self._due_ns = 0
         #: Whether all tasks have come to their end: the query ends with the next epoch that is durable.
         self._last = False
+        #: Whether the epoch under way was begun after that, so that it holds everything.
+        self._holds_all = False
         if resumed is not None:
             self._go_back(resumed)
 
@@ -78,6 +80,7 @@ class Checkpoints:
             self._due_ns = now_ns + int(settings.every_s * _NS_PER_S)
             self._begun_ns = now_ns
             self.epoch += 1
+            self._holds_all = self._last
             self._marks, self._offsets, self._numbers = {}, {}, {}
             self._enter("marks", protocol.AskMarks(self.epoch))
 
@@ -151,7 +154,7 @@ class Checkpoints:
             return
         self.state = "idle"
         self._brain.tell_all(protocol.EpochDurable(manifest.epoch))
-        if self._last and self._brain.all_done:
+        if self._holds_all and self._brain.all_done:
             self._brain.end()
 
     def _failed(self, reason: str, hint: str = "") -> None:
@@ -239,7 +242,7 @@ class Checkpoints:
             execution=self.execution,
             epoch=self.epoch,
             created_unix_s=time.time(),
-            drained=self._last,
+            drained=self._holds_all,
             operators=tuple(
                 OperatorRow(spec.name, spec.verb, stage.tasks, holds_state(spec))
                 for stage in plan.stages

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 def register(spark: Any) -> None:
-    """Make ``format("tailrace")`` known to a session; ``tr.start`` does it for topologies that write tables."""
+    """Make ``format("tailrace")`` and ``format("tailrace-state")`` known to a session.
+
+    ``tr.start`` does it for topologies that write tables.
+    """
     need_arrow()
     from .spark.checks import context_of  # noqa: PLC0415 - only where Spark is used
     from .spark.dataframe.datasource import register as register_source  # noqa: PLC0415

@@ -15,6 +15,10 @@ class CheckpointCorruptError(CheckpointError):
     """An object of a checkpoint is cut off, changed, or missing."""
 
 
+class NoCheckpointError(CheckpointError):
+    """There is no checkpoint where one was to be read."""
+
+
 class CheckpointVersionError(CheckpointError):
     """A checkpoint was written in a newer format than this release reads."""
 
@@ -43,7 +47,7 @@ class TopologyChangedError(CheckpointError):
     exit_code = 2
 
 
-class NoCheckpointError(CheckpointError):
+class CheckpointNeededError(CheckpointError):
     """A savepoint was to be made of a query without a checkpoint, or restored into one."""
 
     exit_code = 2

@@ -18,7 +18,7 @@ from tailrace.checkpoint.stores.store import claim
 if TYPE_CHECKING:
     from tailrace.checkpoint.stores.store import ObjectStore
 
-_MANIFESTS, _PARTS = "manifests", "parts"
+_MANIFESTS, PARTS = "manifests", "parts"
 _NAME = re.compile(r"manifests/(\d{10})")
 #: How often a successor tries to take over from a predecessor that still publishes.
 _TAKEOVERS_MAX = 100
@@ -107,7 +107,7 @@ class ManifestLog:
         gone = [manifest_name(number) for number in old]
         needed = set().union(*(entry.objects for entry in entries))
         epoch = max((entry.epoch for entry in entries), default=0)
-        parts = [each.name for each in self._store.list(_PARTS)]
+        parts = [each.name for each in self._store.list(PARTS)]
         gone += [name for name in parts if name not in needed and epoch_of(name) <= epoch]
         for name in gone:
             self._store.delete(name)
@@ -116,9 +116,9 @@ class ManifestLog:
 
 def part_name(epoch: int, attempt: int, execution: int, writer: str) -> str:
     """The name of an object of an epoch; attempt and execution keep those of zombies apart."""
-    return f"{_PARTS}/{epoch:010d}-{attempt}-{execution}-{writer}"
+    return f"{PARTS}/{epoch:010d}-{attempt}-{execution}-{writer}"
 
 
 def epoch_of(name: str) -> int:
     """The epoch in which an object was written."""
-    return int(name.removeprefix(f"{_PARTS}/").partition("-")[0])
+    return int(name.removeprefix(f"{PARTS}/").partition("-")[0])

@@ -99,6 +99,26 @@ def doctor() -> None:
     report(findings)
 
 
+@app.command()
+def state(
+    path: Annotated[str, typer.Argument(help="The checkpoint: a folder, or an address such as s3://bucket/words.")],
+    epoch: Annotated[
+        int | None, typer.Option(help="Which epoch to show; the newest that is whole if left out.")
+    ] = None,
+    operator: Annotated[str | None, typer.Option(help="Show keys and values of this operator.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only this key, as it is shown.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Keys to show.")] = 20,
+    check: Annotated[
+        bool, typer.Option("--check", help="Read every object of every epoch, to see that it is whole.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Look into a checkpoint: its epochs, operators, keys and sizes."""
+    from .state import StateOptions, show_state  # noqa: PLC0415
+
+    show_state(StateOptions(path, epoch, operator, key, limit, check=check, as_json=as_json))
+
+
 @app.command(context_settings=_HANDED_OVER)
 def place(ctx: typer.Context) -> None:
     """Show where a policy would place the tasks of a topology."""

@@ -26,6 +26,7 @@ from .limits import check_limits
 from .lost_state import LostState
 from .recovery import Recovery
 from .reporting.progress import ProgressBook
+from .state_reads import StateReads
 from .steering.autopilot import Autopilot
 from .steering.balancing import Balancing
 from .steering.measurements import Measured
@@ -81,6 +82,7 @@ class CoordinatorBrain:
         self.membership = Membership(self, query_id, workers, python)
         self.operations = OperationRequests(self)
         self.recovery = Recovery(self, 0 if checkpoint is None else checkpoint.standby)
+        self.state_reads = StateReads(self)
         self._invariants = CoordinatorInvariants(self)
         self.rebalancing = Rebalancing(program)
         #: What sinks of the user are to be given; bounded by what workers send before it is taken.
@@ -151,13 +153,14 @@ class CoordinatorBrain:
                 if self.checkpoints is not None:
                     self.checkpoints.on_message(slot, message, now_ns)
             case protocol.Followed(epoch=epoch):
-                if self.recovery.standbys is not None:
-                    self.recovery.standbys.reached[slot] = epoch
+                self.recovery.followed(slot, epoch)
             case (
                 protocol.Cleared() | protocol.Installed() | protocol.OperationFailed() | protocol.Switched()
                 | protocol.Held()
             ):  # fmt: skip
                 self.operations.on_message(slot, message, now_ns)
+            case protocol.StateValues():
+                self.state_reads.heard(message)
             case protocol.Failure():
                 self._failed(rebuilt(message))
             case protocol.Stuck():
@@ -283,6 +286,7 @@ class CoordinatorBrain:
         if self.state == "running" and self.checkpoints is not None:
             self.checkpoints.tick(now_ns)
         self.recovery.go_on(now_ns)
+        self.state_reads.look()
         check_limits(self, now_ns)
 
     def _steer(self, seconds: float) -> None:

@@ -66,6 +66,8 @@ class Checkpoints:
         self.savepoints = SavepointRequests()
         #: Whether the input is held: nothing is in flight when the epoch is cut.
         self._held = False
+        #: Whether the epoch under way was begun after that, so that it holds everything.
+        self._holds_all = False
         if resumed is not None:
             self._go_back(resumed)
 
@@ -88,6 +90,7 @@ class Checkpoints:
             self._due_ns = now_ns + int(settings.every_s * _NS_PER_S)
             self._begun_ns = now_ns
             self.epoch += 1
+            self._holds_all = self._last
             self._marks, self._offsets, self._numbers = {}, {}, {}
             self.savepoints.begun(self.epoch)
             if self.savepoints.drains and not self._held:
@@ -197,7 +200,7 @@ class Checkpoints:
 
     def _end_if_over(self) -> None:
         """End the query where the last epoch is durable: all tasks are done, or the drained savepoint is made of it."""
-        done = self._last and self._brain.all_done and not self.savepoints.busy
+        done = self._holds_all and self._brain.all_done and not self.savepoints.busy
         if done or self.savepoints.stopped:
             self._brain.end()
 
@@ -288,7 +291,7 @@ class Checkpoints:
             execution=self.execution,
             epoch=self.epoch,
             created_unix_s=time.time(),
-            drained=self._last or self._held,
+            drained=self._holds_all or self._held,
             operators=operator_rows(plan),
             partitions=tuple(self._partition(row) for row in brain.partitions),
             tasks=tuple(

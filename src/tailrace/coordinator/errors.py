@@ -43,5 +43,9 @@ class PolicyError(QueryError):
     """A policy raised instead of deciding."""
 
 
+class StateReadError(QueryError):
+    """The state of a running query could not be read."""
+
+
 class CallbackError(QueryError):
     """Code of the user that runs on the driver failed: a sink, a listener, a log handler, a companion."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.checkpoint import errors as checkpoint_errors
 from tailrace.connect import errors as connect_errors
 from tailrace.program.errors import CloseError, OperatorError, ProtocolError
 from tailrace.routing.fixed import RouteError
@@ -30,6 +31,7 @@ def rebuilt(failure: protocol.Failure) -> Exception:
     """Make a worker's error again on the driver, under its own name where that is one of ours."""
     named: list[type[TailraceError]] = [
         OperatorError, CloseError, ProtocolError, RouteError, *connect_errors.ConnectError.every(),
+        checkpoint_errors.CheckpointCorruptError, checkpoint_errors.CheckpointVersionError,
     ]  # fmt: skip
     kinds = {each.__name__: each for each in named}
     return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

@@ -23,6 +23,8 @@ class Host(Protocol):
     bind_host: str
     #: What queries that share machines have in common, so that they are placed with regard to each other; else empty.
     session: str
+    #: The Spark session whose file systems checkpoints may lie on; None where there is none.
+    spark: Any
 
     def launch(self, boot: Boot) -> None:
         """Start all workers, without waiting for them."""

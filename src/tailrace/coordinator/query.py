@@ -32,9 +32,10 @@ from .reporting.events import listener_of
 from .reporting.explain import Explained, explain
 from .reporting.progress import percentiles
 from .reporting.stuck import waited_for
-from .resumption import open_log, resume
+from .resumption import open_log, relay_of, resume
 from .savepoints.api import SavepointApi
 from .savepoints.begin import begin_from
+from .state_view import StateView
 
 if TYPE_CHECKING:
     import os
@@ -71,9 +72,9 @@ class Query:
         durable = checkpoint is not None
         self._program = program_of(topology, policy, settings, durable=durable)
         partitions = deal_partitions(self._program.plan, durable=durable)
-        log = None if checkpoint is None else open_log(checkpoint)
+        log = None if checkpoint is None else open_log(checkpoint, host.spark)
         if log is not None and restore is not None:
-            begin_from(restore, log, self._program, partitions, host.session)
+            begin_from(restore, log, self._program, partitions, host.spark)
         resumed = None if log is None else resume(log, self._program, partitions)
         self._brain = CoordinatorBrain(
             self.id, self._program, host.workers, partitions, platform.python_version(), checkpoint, resumed
@@ -84,7 +85,9 @@ class Query:
             self._brain, SystemClock(), host.bind_host, secret, settings.frame_bytes_max
         )  # fmt: skip
         self._publisher = None if log is None or checkpoint is None else Publisher(self._loop, log, checkpoint.keep)
-        self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings, self.name, checkpoint)
+        self._relay = None if log is None else relay_of(log, host, secret)
+        relay = None if self._relay is None else (host.driver_host, self._relay.port)
+        self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings, self.name, checkpoint, relay)
         self._move_api = MoveApi(self._loop, self._brain, self._program, host, self._boot)
         self._savepoint_api = SavepointApi(self._loop, self._brain, host)
         self._sinks = {name: spec.fn for name, spec in topology.operators.items() if spec.kind == "sink"}
@@ -104,6 +107,9 @@ class Query:
                 sink.begin()
             self._loop.on_tick = self._on_tick
             self._callbacks.start()
+            if self._relay is not None:
+                self._relay.start()
+                self.on_end(self._relay.close)
             if self._publisher is not None:
                 self._publisher.start()
                 self.on_end(self._publisher.close)
@@ -287,6 +293,10 @@ class Query:
         if not now and not failed_before and self._brain.error is not None:
             raise self._brain.error
         return written
+
+    def state(self, operator: str) -> StateView:
+        """Read the states of a keyed operator while the query runs: ``query.state("counts").get("word")``."""
+        return StateView(self._loop, self._brain, operator)
 
     # -- moving tasks --------------------------------------------------------------------------------------------
 

@@ -116,6 +116,11 @@ class Recovery:
         if self.standbys is not None:
             self.standbys.follow()
 
+    def followed(self, slot: int, epoch: int) -> None:
+        """A worker holds what it stands by for, as of an epoch."""
+        if self.standbys is not None:
+            self.standbys.reached[slot] = epoch
+
     def look(self, now_ns: int) -> None:
         """Let displaced tasks go back, in the moment when that throws next to nothing away."""
         brain, checkpoints, standbys = self._brain, self._brain.checkpoints, self.standbys

@@ -9,14 +9,14 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from tailrace.checkpoint.errors import (
+    CheckpointNeededError,
     ForeignCheckpointError,
-    NoCheckpointError,
     NotReplayableError,
     TopologyChangedError,
 )
 from tailrace.checkpoint.log import ManifestLog
+from tailrace.checkpoint.relay.server import StoreRelay
 from tailrace.checkpoint.stores import open_store
-from tailrace.checkpoint.stores.errors import StoreUnsupportedError
 from tailrace.errors import ConfigError
 
 from .savepoints.fitting import differences
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tailrace.checkpoint.savepoint import Savepoint
     from tailrace.checkpoint.settings import Checkpoint
     from tailrace.config import Policy
+    from tailrace.coordinator.interfaces import Host
     from tailrace.program.program import Program
     from tailrace.topology.graph import Topology
 
@@ -51,21 +52,20 @@ def check_durable(flow: Topology, policy: Policy) -> None:
 def check_restore(checkpoint: Checkpoint | None, restore: Savepoint | None) -> None:
     """Refuse a savepoint that is to be restored into nothing."""
     if restore is not None and checkpoint is None:
-        raise NoCheckpointError(
+        raise CheckpointNeededError(
             "A savepoint is restored into a checkpoint, which the query goes on from; there is none.",
             "Give one: tr.start(flow, checkpoint=PATH, restore=SAVEPOINT).",
         )
 
 
-def open_log(checkpoint: Checkpoint) -> ManifestLog:
-    """Open the log of a query's manifests."""
-    store = open_store(checkpoint.path, checkpoint.options)
-    if not store.reachable_from_workers:
-        raise StoreUnsupportedError(
-            f"{store.address} cannot be reached from workers, which write their parts of checkpoints themselves.",
-            "Use a folder that driver and workers share, or an object store.",
-        )
-    return ManifestLog(store)
+def open_log(checkpoint: Checkpoint, spark: Any) -> ManifestLog:
+    """Open the log of a query's manifests; ``spark`` is the session whose file systems count too, or None."""
+    return ManifestLog(open_store(checkpoint.path, checkpoint.options, spark))
+
+
+def relay_of(log: ManifestLog, host: Host, secret: bytes) -> StoreRelay | None:
+    """Where workers cannot reach the store themselves: the way to it by the driver."""
+    return None if log.store.reachable_from_workers else StoreRelay(log.store, host.bind_host, secret)
 
 
 def resume(log: ManifestLog, program: Program, partitions: list[list[Any]]) -> Manifest | None:

@@ -26,6 +26,8 @@ class Boot:
     name: str = ""
     #: Where checkpoints go, if the query has any.
     checkpoint: Checkpoint | None = field(default=None, repr=False)
+    #: Where the driver serves the store of checkpoints, if workers cannot reach that themselves.
+    relay: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True)

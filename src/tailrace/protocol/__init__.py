@@ -43,11 +43,13 @@ from tailrace.protocol.operations import (
     Undo,
 )
 from tailrace.protocol.places import KeyTable, Peer
+from tailrace.protocol.state_reads import AskState, StateValues
 from tailrace.reports import StuckCall, WorkerReport  # noqa: TC001 - msgspec reads the types of fields
 
 __all__ = [
     "AskAvailable",
     "AskMarks",
+    "AskState",
     "Available",
     "Beat",
     "Cleared",
@@ -93,6 +95,7 @@ __all__ = [
     "Relocate",
     "Report",
     "Resume",
+    "StateValues",
     "Stop",
     "Stuck",
     "Switch",
@@ -290,12 +293,12 @@ class Stop(msgspec.Struct, tag=True):
 FromWorker = (
     Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | Stuck | LogLine | Collected
     | Cleared | Installed | OperationFailed | Switched | Held | Available
-    | CutMarks | CutPrepared | PartWritten | CutFailed | InputDrained | Followed
+    | CutMarks | CutPrepared | PartWritten | CutFailed | InputDrained | Followed | StateValues
 )  # fmt: skip
 FromCoordinator = (
     Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop
     | Pause | Relocate | GoOn | Undo | Leave | HoldSources | Regroup | PauseKeys | AskAvailable
-    | AskMarks | PrepareCut | Cut | EpochDurable | HoldInput | ReleaseInput | Follow
+    | AskMarks | PrepareCut | Cut | EpochDurable | HoldInput | ReleaseInput | Follow | AskState
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

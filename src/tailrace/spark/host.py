@@ -42,6 +42,7 @@ class SparkHost:
         self.workers = workers
         self._settings = settings
         self._beside = beside
+        self.spark = spark
         self._context = context_of(spark)
         check_session(self._context, workers, settings, beside + _hosted.get(self._context.applicationId, 0))
         conf = self._context.getConf()

@@ -9,7 +9,7 @@ import multiprocessing
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace.coordinator.errors import WorkerLostError
 from tailrace.program.boot import WorkerLocation
@@ -45,6 +45,7 @@ class ProcessHost:
 
     driver_host = "127.0.0.1"
     bind_host = "127.0.0.1"
+    spark: Any = None
 
     def __init__(
         self,

@@ -7,16 +7,20 @@ same bytes. Bytes reach this module only from peers that have proved the secret.
 
 from __future__ import annotations
 
+import io
 import pickle
 import struct
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import msgspec
 
 from tailrace.batch import Batch, from_bytes, to_bytes
 from tailrace.errors import ShareError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _LETTER: dict[type, str] = {str: "s", int: "i", float: "f", bytes: "y", bool: "b"}
 _TYPE: dict[str, Any] = {letter: kind for kind, letter in _LETTER.items()}
@@ -109,3 +113,57 @@ def loads(data: bytes | memoryview) -> Any:
 def dumps_by_value(value: Any) -> bytes:
     """Pickle something that holds a user's functions: they travel by value where they must."""
     return cloudpickle.dumps(value, protocol=5)  # type: ignore[no-any-return]
+
+
+class Undecoded:
+    """Stands for an object whose class is not here: its name, and what it was made of. Equal if all of that is."""
+
+    name = ""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._made_of: list[Any] = [*args, *([kwargs] if kwargs else [])]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Take whatever the class would have been made with; unpickling calls nothing else."""
+        made = super().__new__(cls)
+        made._made_of = [*args, *([kwargs] if kwargs else [])]
+        return made
+
+    def __setstate__(self, state: Any) -> None:
+        self._made_of.append(state)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._made_of.append((key, value))
+
+    def append(self, value: Any) -> None:
+        """Take what a list would hold."""
+        self._made_of.append(value)
+
+    def extend(self, values: Any) -> None:
+        """Take what a list would hold."""
+        self._made_of.extend(values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Undecoded) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {', '.join(map(repr, self._made_of))}>" if self._made_of else f"<{self.name}>"
+
+
+class _Lenient(pickle.Unpickler):
+    """Has a stand-in for every class that cannot be imported."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Import a class, or make a stand-in."""
+        try:
+            return super().find_class(module, name)
+        except Exception:  # noqa: BLE001 - a module of a user's may raise anything
+            return type(name, (Undecoded,), {"name": f"{module}.{name}"})
+
+
+def loads_here(data: bytes | memoryview) -> Any:
+    """Unpickle what was written in another process, with ``Undecoded`` for objects of classes that are not here."""
+    return _Lenient(io.BytesIO(data)).load()

@@ -26,6 +26,10 @@ PROOF_BYTES = 32
 MAGIC = b"TAILRC\x00\x01"
 CONTROL = 1
 DATA = 2
+#: Rows of DataFrames.
+INGEST = 3
+#: Objects of a store that only the driver reaches.
+STORE = 4
 #: A peer that has not proved itself by then is cut off.
 TIME_LIMIT_S = 4.0
 

@@ -153,6 +153,8 @@ class WorkerBrain:
                 self.deployment.on_checkpoint(message)
             case protocol.Follow():
                 self.shadows.follow(message, self.deployment.program)
+            case protocol.AskState():
+                self.deployment.answers.ask(message)
             case protocol.Drain():
                 for _, source in self.deployment.worker.sources:
                     source.draining = True
@@ -284,6 +286,8 @@ class WorkerBrain:
                     task.latencies.add_many(now_ns - since_ns, count)
         if deployment.cutter is not None and deployment.cutter.waits:
             deployment.cutter.returned(task)
+        if task.is_read and not task.in_flight:
+            deployment.answers.returned(task)
         deployment.scheduler.again(task)
 
     @property

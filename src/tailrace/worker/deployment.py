@@ -23,6 +23,7 @@ from tailrace.worker.exchange.sharing import make_groups
 from tailrace.worker.execution.completion import Completion
 from tailrace.worker.execution.replay_timer import ReplayTimer
 from tailrace.worker.execution.scheduler import Scheduler
+from tailrace.worker.execution.state_answers import StateAnswers
 from tailrace.worker.invariants import WorkerInvariants
 from tailrace.worker.operations.channel_control import ChannelControl
 from tailrace.worker.operations.operations import Operations
@@ -117,10 +118,12 @@ class Deployment:
         self.scheduler = Scheduler(worker, self.delivery, self.completion, self.acks)
         self.operations = Operations(
             Scope(
-                worker, site, self.acks, self.delivery, self.channels, nearness, self.policies, self._tasks_changed
+                worker, site, self.acks, self.delivery, self.channels, nearness, self.policies, self._tasks_changed,
+                self._adopt,
             )
         )  # fmt: skip
         self.available = Availability(worker)
+        self.answers = StateAnswers(worker, program.settings.frame_bytes_max)
         self.reporter = Reporter(worker, self.uplink, self.operations, peers, around.of_process, around.report_numbers)
         #: Cuts the tasks for checkpoints, where the query has some.
         self.cutter = None if order.durability is None else Cutter(worker, order.durability)
@@ -141,6 +144,11 @@ class Deployment:
         self.reporter.refresh()
         if self._wakeup is not None:
             self.wake_with(self._wakeup)
+
+    def _adopt(self, task: Task) -> None:
+        """A task has come from another worker with its state."""
+        if self.cutter is not None:
+            self.cutter.adopt(task)
 
     def wake_with(self, wakeup: Callable[[], None]) -> None:
         """Let readers that are fed by other threads wake the loop."""

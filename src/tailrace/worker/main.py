@@ -10,9 +10,11 @@ import gc
 import logging
 import os
 import platform
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
+from tailrace.checkpoint.relay.client import RelayedStore
 from tailrace.checkpoint.stores import open_store
 from tailrace.clock import SystemClock
 from tailrace.connect import lookup
@@ -22,7 +24,7 @@ from tailrace.transport.connections import Connections
 from tailrace.version import __version__
 from tailrace.worker.checkpoint.restore import no_store
 from tailrace.worker.checkpoint.shadows import ShadowReader
-from tailrace.worker.checkpoint.writer import PartWriter
+from tailrace.worker.checkpoint.writer import PartWriter, read_object
 from tailrace.worker.uplink.node_peers import TABLE_NAME, NodePeers, node_name
 
 from .brain import WorkerBrain
@@ -34,6 +36,7 @@ from .user_output import operator_logger, to_driver
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tailrace.checkpoint.stores.store import ObjectStore
     from tailrace.program.boot import Boot, WorkerLocation
     from tailrace.topology.operators import OperatorSpec
 
@@ -81,8 +84,8 @@ def _work(
         logger = operator_logger(brain.log, spec.name, task)
         return TaskContext(spec.name, task, tasks, boot.query, logger, brain.clock, emit_to_driver)
 
-    store = None if boot.checkpoint is None else open_store(boot.checkpoint.path, boot.checkpoint.options)
-    get = no_store if store is None else store.get
+    store = _store_of(boot)
+    get = no_store if store is None else partial(read_object, store)
     brain = WorkerBrain(where.slot, attempt, SystemClock(), connections.send, context_of, node_peers, get)
     brain.machine_load = MachineLoad().since_last
     connections.watch_control(control)
@@ -110,6 +113,15 @@ def _work(
             while brain.control_out:
                 control.send(brain.control_out.popleft())
             control.flush(_LAST_WORDS_S)
+
+
+def _store_of(boot: Boot) -> ObjectStore | None:
+    """The store of the query's checkpoints, reached by way of the driver where that is the only way."""
+    if boot.checkpoint is None:
+        return None
+    if boot.relay is not None:
+        return RelayedStore(os.fspath(boot.checkpoint.path), boot.relay, boot.secret)
+    return open_store(boot.checkpoint.path, boot.checkpoint.options)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from tailrace.checkpoint.errors import NoCheckpointError, SavepointFailedError
+from tailrace.checkpoint.errors import CheckpointNeededError, SavepointFailedError
 from tailrace.checkpoint.savepoint import Savepoint, WrittenSavepoint, open_empty
 from tailrace.coordinator.errors import DrainTimeoutError
 from tailrace.coordinator.reporting.open_work import still_open
@@ -40,7 +40,7 @@ class SavepointApi:
         """Make a savepoint; raises where it cannot be made."""
         checkpoints = self._brain.checkpoints
         if checkpoints is None:
-            raise NoCheckpointError(
+            raise CheckpointNeededError(
                 f"A savepoint is an epoch of the query's checkpoint; {self._brain.program.plan.name!r} has none.",
                 "Start it with checkpoint=PATH.",
             )

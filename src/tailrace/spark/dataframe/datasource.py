@@ -15,6 +15,7 @@ from tailrace.connect.errors import SpoolError
 from tailrace.connect.spool import Spool, streams_of
 
 from ..interpreter import driver_interpreter
+from .state_source import StateSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,6 +128,7 @@ class TableStream(DataSourceStreamReader):  # type: ignore[misc]
 
 
 def register(spark: Any) -> None:
-    """Make ``format("tailrace")`` known to a session."""
+    """Make ``format("tailrace")`` and ``format("tailrace-state")`` known to a session."""
     with driver_interpreter(spark.sparkContext):
         spark.dataSource.register(TailraceSource)
+        spark.dataSource.register(StateSource)

@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from tailrace.spark.dataframe import messages
-from tailrace.spark.dataframe.blocking_connection import LINE_ERRORS, Line
 from tailrace.spark.errors import FeedError
+from tailrace.transport.blocking_connection import LINE_ERRORS, Line
 from tailrace.transport.ring import RingWriter
 from tailrace.transport.segments import Probe, SegmentError, reads_probe
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from tailrace.spark.dataframe import messages
-from tailrace.spark.dataframe.blocking_connection import LINE_ERRORS
 from tailrace.spark.dataframe.claims import LaneClaims
-from tailrace.spark.dataframe.reception import Reception
+from tailrace.transport.blocking_connection import LINE_ERRORS
+from tailrace.transport.reception import Reception
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tailrace.spark.dataframe.blocking_connection import Line
+    from tailrace.transport.blocking_connection import Line
 
 T = TypeVar("T")
 

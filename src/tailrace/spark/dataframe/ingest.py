@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tailrace.spark.dataframe.blocking_connection import LINE_ERRORS, Line
 from tailrace.topology.contracts import NO_RECORDS, Reader, Records
+from tailrace.transport.blocking_connection import LINE_ERRORS, Line
+from tailrace.transport.reception import Reception
 from tailrace.transport.ring import RingReader
 from tailrace.transport.segments import Folder, NoSharedMemoryError, RingUnavailableError
 
 from ..errors import FeedError
 from . import messages
-from .reception import Reception
 
 if TYPE_CHECKING:
     from collections.abc import Callable

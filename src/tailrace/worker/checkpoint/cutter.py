@@ -100,6 +100,8 @@ class Cutter:
         self._offsets: dict[int, int] = {}
         #: The newest cut whose part is known to be written: the next delta builds on it.
         self._written = order.epoch
+        #: Tasks that came from another worker, and the epoch at that time: their earlier cuts are not known here.
+        self._adopted: dict[TaskId, int] = {}
         #: Per task, keys in deltas since its last base.
         self._keys_since_base: dict[TaskId, int] = {}
 
@@ -110,6 +112,12 @@ class Cutter:
         for task in self._worker.tasks:
             for _, step in task_state.stateful(task):
                 step.state.track(self.epoch)
+
+    def adopt(self, task: Task) -> None:
+        """A task came from another worker: note what changes, and write all of it until a cut of it is written."""
+        for _, step in task_state.stateful(task):
+            step.state.track(self.epoch)
+        self._adopted[task.stage.id, task.index] = self.epoch
 
     def is_current(self, frames: list[Opened]) -> bool:
         """Whether a message is of this execution; if its sender has reached a later epoch, this worker does so now."""
@@ -220,6 +228,8 @@ class Cutter:
 
     def _drawings(self, ident: TaskId, states: dict[str, StateBackend]) -> dict[str, _Drawing]:
         """What has changed since the last part that is known to be written; all of it, when deltas have added up."""
+        if self._adopted.get(ident, -1) >= self._written:
+            return {name: _Drawing(state, None, deque(state.keys_at(self.epoch))) for name, state in states.items()}
         changed = {name: state.changed_since(self._written, self.epoch) for name, state in states.items()}
         held = self._keys_since_base.get(ident, 0) + sum(map(len, changed.values()))
         if held > _BASE_AFTER * max(_KEYS_PER_ROUND, sum(map(len, states.values()))):

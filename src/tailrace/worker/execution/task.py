@@ -63,6 +63,8 @@ class Task:
         self.closing = False
         self.finished = False
         self.closed = False
+        #: Whether its state is to be read when its work is back; until then it gets no more.
+        self.is_read = False
         #: Whether the deployment it belongs to is no more.
         self.dropped = False
         self.next_tick_ns: int | None = None
@@ -90,6 +92,8 @@ class Task:
     @property
     def pieces_max(self) -> int:
         """How many pieces of work may be out at once."""
+        if self.is_read:
+            return 0
         if self.mode == "async":
             return self.stage.head.concurrency
         # What waits in front of a busy thread is out of its members' reach.

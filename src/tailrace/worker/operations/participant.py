@@ -47,6 +47,8 @@ class Scope:
     policies: PresentPolicy
     #: Called when tasks have come or gone.
     tasks_changed: Callable[[], None]
+    #: Told of every task that has come with its state.
+    adopt: Callable[[Task], None]
     #: Tasks that are gone, until the loop has ended their threads.
     gone: deque[Task] = field(default_factory=deque)
     #: Offsets of this worker's partitions below which roots are cut the old way, until those are complete.

@@ -256,6 +256,7 @@ class TaskMoveParticipant(Participant):
         finally:
             scope.site.enter("", -1)
         scope.worker.add(task)
+        scope.adopt(task)
         scope.worker.freeze(task)
         self._arrived.append(task)
         scope.tasks_changed()

@@ -16,11 +16,11 @@ from tailrace.connect.columns import bare
 from tailrace.spark.dataframe import feed_sender as pushing
 from tailrace.spark.dataframe import ingest as rooms
 from tailrace.spark.dataframe import messages
-from tailrace.spark.dataframe.blocking_connection import Line
 from tailrace.spark.dataframe.feed_server import FeedServer
 from tailrace.spark.dataframe.ingest import LaneLink
 from tailrace.spark.dataframe.messages import Ticket
 from tailrace.spark.errors import FeedError
+from tailrace.transport.blocking_connection import Line
 
 SECRET = secrets.token_bytes(32)
 WAIT_S = 20

@@ -11,9 +11,9 @@ import time
 import pytest
 
 from tailrace.spark.dataframe import messages
-from tailrace.spark.dataframe.blocking_connection import Line
 from tailrace.spark.dataframe.feed_server import FeedServer
-from tailrace.spark.dataframe.reception import Reception
+from tailrace.transport.blocking_connection import Line
+from tailrace.transport.reception import Reception
 from tailrace.transport.stream import UNPROVED_MAX
 
 WAIT_S = 30

@@ -1,7 +1,7 @@
-"""Takes in connections of the DataFrame side: one thread for all that are unproved, one for each that is proved.
+"""Takes in blocking connections: one thread for all that are unproved, one for each that is proved.
 
-Used by the driver's feed server and by the workers' ingest. A stranger costs a descriptor for the handshake's time
-limit at most, never a thread; when too many wait, the one that has waited longest goes.
+Used by the driver's feed server and store relay and by the workers' ingest. A stranger costs a descriptor for the
+handshake's time limit at most, never a thread; when too many wait, the one that has waited longest goes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
-from tailrace.spark.dataframe.blocking_connection import INGEST, LINE_ERRORS, Line
-from tailrace.transport.handshake import ServerHandshake
+from tailrace.transport.blocking_connection import LINE_ERRORS, Line
+from tailrace.transport.handshake import INGEST, ServerHandshake
 from tailrace.transport.stream import UNPROVED_MAX, StreamConnection
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ _REST_S = 0.1
 class Reception:
     """Listens, sees peers through the handshake, and gives each that proves the secret to ``serve`` in a thread."""
 
-    def __init__(self, host: str, secret: bytes, message_bytes_max: int, name: str) -> None:
+    def __init__(self, host: str, secret: bytes, message_bytes_max: int, name: str, purpose: int = INGEST) -> None:
         self._secret = secret
         self._message_bytes_max = message_bytes_max
+        self._purpose = purpose
         self._name = name
         self._server = socket.create_server((host, 0), backlog=_LISTEN_BACKLOG)
         self._server.setblocking(False)
@@ -95,7 +96,7 @@ class Reception:
             return
         if len(self._unproved) >= UNPROVED_MAX:
             self._drop_oldest()
-        connection = StreamConnection(sock, ServerHandshake(self._secret, INGEST), self._message_bytes_max)
+        connection = StreamConnection(sock, ServerHandshake(self._secret, self._purpose), self._message_bytes_max)
         self._unproved[connection] = None
         self._selector.register(connection, selectors.EVENT_READ)
 

@@ -1,26 +1,25 @@
-"""A connection of the DataFrame side that waits: typed messages to and fro over the same handshake as all others.
+"""A connection that waits: messages to and fro over the same handshake as all others.
 
-Spark tasks, workers' ingest threads and the feed server use it, each from a thread that has nothing else to do.
+Spark tasks, workers' ingest threads, the feed server and both ends of the store relay use it, each from a thread that
+has nothing else to do.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import select
 import socket
 import time
 from typing import TYPE_CHECKING
 
-from tailrace.spark.errors import FeedError
-from tailrace.transport.handshake import ClientHandshake, HandshakeError, Identity
+from tailrace.transport.handshake import INGEST, ClientHandshake, HandshakeError, Identity
 from tailrace.transport.stream import ClosedError, StreamConnection
 from tailrace.transport.wire import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: What the hello of a connection of the DataFrame side asks for.
-INGEST = 3
 CONNECT_S = 10.0
 _SLICE_S = 0.5
 #: What a broken or foreign peer makes of a call.
@@ -36,7 +35,7 @@ class Line:
         self._waiting: list[bytes] = waiting or []
 
     @classmethod
-    def to(cls, address: tuple[str, int] | str, secret: bytes, message_bytes_max: int) -> Line:
+    def to(cls, address: tuple[str, int] | str, secret: bytes, message_bytes_max: int, purpose: int = INGEST) -> Line:
         """Connect to a TCP address or the path of a Unix socket, and prove the secret."""
         if isinstance(address, str):
             sock = socket.socket(socket.AF_UNIX)
@@ -44,8 +43,12 @@ class Line:
             sock.connect(address)
         else:
             sock = socket.create_connection(address, timeout=CONNECT_S)
-        line = cls(StreamConnection(sock, ClientHandshake(secret, Identity(INGEST, 0, 0)), message_bytes_max))
-        line.prove()
+        line = cls(StreamConnection(sock, ClientHandshake(secret, Identity(purpose, 0, 0)), message_bytes_max))
+        try:
+            line.prove()
+        except BaseException:
+            line.close()
+            raise
         return line
 
     @property
@@ -57,7 +60,7 @@ class Line:
         """Go through the handshake, within its time limit."""
         while not self._connection.ready:
             if self._connection.expired:
-                raise FeedError("A peer did not prove this query's secret in time.")
+                raise HandshakeError("A peer did not prove this query's secret in time.")
             self._pump(_SLICE_S)
 
     def _pump(self, timeout_s: float) -> None:
@@ -68,15 +71,31 @@ class Line:
         if any(events & ~select.POLLOUT for _, events in waiter.poll(timeout_s * 1000)):
             self._waiting += self._connection.read()
 
-    def send(self, message: bytes, *, unless: Callable[[], bool] = lambda: False) -> bool:
-        """Send a message, waiting for room; false, and nothing sent, when ``unless`` came true meanwhile."""
+    def send(self, message: bytes, *, unless: Callable[[], bool] = lambda: False, timeout_s: float = math.inf) -> bool:
+        """Send a message, waiting for room; false, and nothing sent, when ``unless`` came true meanwhile.
+
+        Raises where the peer takes nothing for so long.
+        """
+        deadline_s = time.monotonic() + timeout_s
         while not self._connection.send(message):
             if unless():
                 return False
-            self._pump(_SLICE_S)
+            self._pump_by(deadline_s)
         while self._connection.wants_write:
-            self._pump(_SLICE_S)
+            self._pump_by(deadline_s)
         return True
+
+    def _pump_by(self, deadline_s: float) -> None:
+        if time.monotonic() > deadline_s:
+            raise ClosedError("the peer takes nothing any more")
+        self._pump(_SLICE_S)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has come that was not asked for, such as the peer's close."""
+        waiter = select.poll()
+        waiter.register(self._connection, select.POLLIN)
+        return not self._waiting and not waiter.poll(0)
 
     def receive(self, timeout_s: float) -> bytes | None:
         """The next message, None when none came in time."""

@@ -23,6 +23,7 @@ from tailrace.checkpoint.savepoint import read_object
 from tailrace.checkpoint.stores.store import claim
 from tailrace.routing.fields import GroupIndex, even_groups
 from tailrace.state.backend import Delta
+from tailrace.state.named import user_key
 from tailrace.state.snapshot import OperatorSnapshot, TaskSnapshot
 from tailrace.topology.operators import KEYED_VERBS, HasSnapshot, attributes_of
 from tailrace.transport import codec
@@ -187,6 +188,7 @@ class _Dealer:
         whole = Delta({}, {}, []) if self._begins_anew(spec) else self._before.keyed[spec.name]
         fn = self._restore.migrate.get(spec.name)
         if fn is not None:
+            _check_plain(spec.name, whole)
             whole = _migrated(spec.name, keyed.changed, whole, fn)
         task_of = self._task_of(spec, stage)
         if task_of is None:
@@ -205,7 +207,7 @@ class _Dealer:
             return None
         tasks = even_groups(stage.tasks, self._program.settings.key_groups)
         groups = GroupIndex(len(tasks))
-        return lambda key: tasks[groups[key]]
+        return lambda key: tasks[groups[user_key(key)]]
 
     def _users(self, spec: OperatorSpec, stage: Stage) -> list[bytes | None]:
         """What the object of each task remembers."""
@@ -233,6 +235,15 @@ class _Dealer:
         """Whether keys have other tasks although there are as many of them."""
         manifest = self._before.manifest
         return manifest.key_groups != self._program.settings.key_groups or spec.name in manifest.tables
+
+
+def _check_plain(name: str, whole: Delta) -> None:
+    """Refuse to migrate what a function would get in pieces that are none of its business."""
+    if any(user_key(key) is not key for key in (*whole.values, *whole.encoded)):
+        raise SavepointFailedError(
+            f"{name!r} declares its states by name, and migrate is for the one state that process() gets.",
+            "Give a state that changes its meaning another name, and read the old one until its keys have come again.",
+        )
 
 
 def _remade(state: bytes, fn: Callable[[Any], Any]) -> bytes:

@@ -18,6 +18,7 @@ from tailrace.coordinator.migration.rebalancing import Rebalancing
 from tailrace.coordinator.operations.requests import OperationRequests
 from tailrace.program.errors import CloseError, OperatorError, ProtocolError
 from tailrace.routing.fixed import RouteError
+from tailrace.state.errors import RAISED_BY_WORKERS
 
 from . import errors
 from .checkpoints import Checkpoints
@@ -392,8 +393,6 @@ def not_understood(slot: int, what: str) -> ProtocolError:
 
 def _rebuilt(failure: protocol.Failure) -> Exception:
     """Make a worker's error again on the driver, under its own name where that is one of ours."""
-    named: list[type[TailraceError]] = [
-        OperatorError, CloseError, ProtocolError, RouteError, *connect_errors.ConnectError.every(),
-    ]  # fmt: skip
-    kinds = {each.__name__: each for each in named}
+    named: list[type[TailraceError]] = [OperatorError, CloseError, ProtocolError, RouteError, *RAISED_BY_WORKERS]
+    kinds = {each.__name__: each for each in [*named, *connect_errors.ConnectError.every()]}
     return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

@@ -102,3 +102,75 @@ def test_equal_keys_meet_in_one_task(run):
             owners[word].add(task)
     assert all(len(tasks) == 1 for tasks in owners.values())
     assert len(set().union(*owners.values())) > 1
+
+
+class Visits(tr.KeyedOperator):
+    """States of each kind, and the one without a name beside them."""
+
+    last = tr.ValueState(int, ttl="10 minutes")
+    pages = tr.ListState(str)
+    per_page = tr.MapState(str, int)
+
+    def process(self, key, value, state):
+        number, page = value
+        state.value = (state.value or 0) + 1
+        before = self.last.get()
+        self.last.update(number)
+        self.pages.append(page)
+        self.per_page.update(page, self.per_page.get(page, 0) + 1)
+        yield key, before, tuple(self.pages.get()), dict(self.per_page.items()), state.value
+
+
+def test_declared_states_of_a_class(run):
+    flow, out = tr.Topology("visits"), tr.sinks.collect()
+    visits = flow.source(TestSource([(number, "ab"[number % 2]) for number in range(12)]))
+    visits.key_by(lambda visit: visit[0] % 3).process(Visits, tasks=2).sink(out, tasks=2)
+    run(flow)
+    wanted = []
+    for key in range(3):
+        numbers = range(key, 12, 3)
+        pages = ["ab"[number % 2] for number in numbers]
+        wanted += [
+            (key, number - 3 if at else None, tuple(pages[: at + 1]), collections.Counter(pages[: at + 1]), at + 1)
+            for at, number in enumerate(numbers)
+        ]
+    assert sorted(out.values, key=repr) == sorted([(*w[:3], dict(w[3]), w[4]) for w in wanted], key=repr)
+
+
+class Seen(tr.States):
+    words = tr.MapState(str, int)
+
+
+def test_declared_states_of_a_function(run):
+    def new_words(key, word, state):
+        state.value = (state.value or 0) + 1
+        if not state.words.contains(word):
+            state.words.update(word, state.value)
+            yield key, word, state.words.get(word)
+
+    flow, out = tr.Topology("new words"), tr.sinks.collect()
+    words = flow.source(TestSource(WORDS))
+    words.key_by(len).process(new_words, state=Seen, tasks=2).sink(out)
+    run(flow)
+    assert {(length, word) for length, word, _ in out.values} == {(len(word), word) for word in WORDS}
+    assert len(out.values) == len(set(WORDS))
+
+
+class Typed(tr.States):
+    number = tr.ValueState(int)
+
+
+def test_a_value_of_another_type_is_a_dead_letter_like_any_failure(run):
+    flow, out, dead = tr.Topology("typed"), tr.sinks.collect(), tr.sinks.collect()
+    values = flow.source(TestSource([1, "two", 3]))
+    kept = values.key_by(lambda v: 0).process(
+        lambda key, value, state: [state.number.update(value)], state=Typed, on_error="dead_letter"
+    )
+    kept.sink(out)
+    kept.dead_letters().sink(dead)
+    run(flow)
+    assert len(out.values) == 2
+    (letter,) = dead.values
+    assert letter.value == "two"
+    assert "State 'number' of operator" in letter.error
+    assert "holds values of type int; found 'two' of type str" in letter.error

@@ -11,6 +11,7 @@ from tailrace.checkpoint import errors as checkpoint_errors
 from tailrace.connect import errors as connect_errors
 from tailrace.program.errors import CloseError, OperatorError, ProtocolError
 from tailrace.routing.fixed import RouteError
+from tailrace.state.errors import RAISED_BY_WORKERS
 
 from . import errors
 
@@ -31,7 +32,7 @@ def rebuilt(failure: protocol.Failure) -> Exception:
     """Make a worker's error again on the driver, under its own name where that is one of ours."""
     named: list[type[TailraceError]] = [
         OperatorError, CloseError, ProtocolError, RouteError, *connect_errors.ConnectError.every(),
-        checkpoint_errors.CheckpointCorruptError, checkpoint_errors.CheckpointVersionError,
+        checkpoint_errors.CheckpointCorruptError, checkpoint_errors.CheckpointVersionError, *RAISED_BY_WORKERS,
     ]  # fmt: skip
     kinds = {each.__name__: each for each in named}
     return kinds.get(failure.kind, errors.QueryError)(failure.message, failure.hint)

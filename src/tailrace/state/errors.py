@@ -45,3 +45,7 @@ class SnapshotError(TailraceError):
 
 class SnapshotVersionError(SnapshotError):
     """A snapshot was written by a newer version, in a format that this one does not know."""
+
+
+#: Those that end a query of themselves: made again on the driver, by their names.
+RAISED_BY_WORKERS: list[type[TailraceError]] = [StateStorageError, StateExtraMissingError]

@@ -13,11 +13,15 @@ import threading
 import pytest
 from tests.unit.state.rig import TemporaryFolder, disk
 
+import tailrace as tr
+from tailrace import testing
 from tailrace.config import Settings
+from tailrace.routing.fields import group_of
 from tailrace.state.backend import Delta
 from tailrace.state.errors import StateExtraMissingError, StateStorageError
+from tailrace.state.named import NAMED, user_key
 from tailrace.state.scratch import ScratchStore
-from tailrace.worker.execution.backends import disk_backends
+from tailrace.worker.execution.backends import backends_of, disk_backends
 
 
 class Folders:
@@ -132,6 +136,32 @@ def test_workers_name_their_folder_and_keep_it_below_the_one_given(tmp_path):
     assert all(groups)
     backend.close()
     assert not list((tmp_path / "state").iterdir())
+
+
+def test_a_query_ends_by_name_whatever_on_error_says(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    settings = Settings(state_backend="disk", state_folder=str(tmp_path / "file"), state_cache_keys=1)
+    flow, out = tr.Topology("full"), tr.sinks.collect()
+    numbers = flow.source(tr.sources.items(range(2000)))
+    numbers.key_by(lambda v: v).process(lambda key, value, state: state.set(value), on_error="skip").sink(out)
+    with pytest.raises(StateStorageError, match="A folder for state was expected below"):
+        testing.run(flow, workers=1, settings=settings)
+
+
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+def test_all_parts_of_a_users_key_are_in_its_group(kind, tmp_path):
+    settings = Settings(state_backend=kind, state_folder=str(tmp_path), state_cache_keys=10)
+    backend = backends_of(settings, 16)("visits")
+    keys = ["ada", 7, ("b", 1), None, 2.5]
+    parts = {(NAMED, key, name, number): number for key in keys for name in ("a", "b") for number in range(100)}
+    backend.apply(Delta({**parts, **dict.fromkeys(keys, "plain")}, {}, []))
+    found = [dict(backend.items([group])) for group in range(16)]
+    assert {key: value for each in found for key, value in each.items()} == dict(backend.items())
+    for each in found:
+        of_users = {user_key(key) for key in each}
+        assert len(each) == 201 * len(of_users)
+        assert of_users == {key for key in keys if group_of(key, 16) in {group_of(one, 16) for one in of_users}}
+    backend.close()
 
 
 def test_a_value_that_cannot_be_written_is_named():

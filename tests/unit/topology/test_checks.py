@@ -7,7 +7,9 @@ import operator
 
 import pytest
 
+import tailrace as tr
 from tailrace.connect import sinks, sources
+from tailrace.state.errors import StateDeclarationError
 from tailrace.topology import errors
 from tailrace.topology.graph import Topology
 from tailrace.topology.operators import KeyedOperator, Operator
@@ -225,3 +227,38 @@ def test_things_that_are_no_sink(numbers, found, hint):
     with pytest.raises(errors.NotCallableError, match="needs a sink") as caught:
         numbers.sink(found)
     assert hint in caught.value.hint
+
+
+class Counted(tr.KeyedOperator):
+    number = tr.ValueState(int)
+
+    def process(self, key, value, state):
+        return None
+
+
+class Unkeyed(tr.Operator):
+    number = tr.ValueState(int)
+
+    def process(self, value):
+        return None
+
+
+def function(key, value, state):
+    return None
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "text"),
+    [(Unkeyed, None, "'Unkeyed' is no KeyedOperator"), (function, Counted, "must be a class derived from tr.States"),
+     (function, tr.States(), "must be a class derived"), (Counted, tr.States, "must be a class derived")],
+)  # fmt: skip
+def test_states_that_nobody_would_keep(numbers, given, state, text):
+    with pytest.raises(StateDeclarationError, match=text):
+        numbers.key_by(str).process(given, state=state)
+
+
+def test_states_are_kept_by_key_only(numbers):
+    with pytest.raises(StateDeclarationError, match=r"derive it from tr\.KeyedOperator"):
+        numbers.process(Unkeyed())
+    numbers.key_by(str).process(Counted())
+    numbers.key_by(str).process(function, state=tr.States)

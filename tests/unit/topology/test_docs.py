@@ -1,4 +1,4 @@
-"""The Python blocks of the two documents run, and print what the text blocks behind them say.
+"""The Python blocks of the documents run, and print what the text blocks behind them say.
 
 Starting a query is replaced by validating its topology: these tests are about drawing, and need no Spark.
 """
@@ -28,11 +28,11 @@ def names(monkeypatch):
     return {"__name__": "__main__", "tr": tr}
 
 
-@pytest.mark.parametrize("document", ["topologies.md", "connectors.md"])
+@pytest.mark.parametrize("document", ["topologies.md", "connectors.md", "state.md"])
 def test_a_document_says_what_happens(document, names, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall((DOCS / document).read_text(encoding="utf-8"))
-    assert len(blocks) >= 4
+    assert len(blocks) >= 3
     for language, text in blocks:
         if language == "python":
             capsys.readouterr()

@@ -66,6 +66,8 @@ class Manifest(msgspec.Struct, frozen=True):
     #: Per operator and task, joined by a slash, the number of its next message to the driver.
     numbers: dict[str, int] = {}
     key_groups: int = 0
+    #: The highest epoch that an earlier attempt has begun, as far as its objects tell: no number is given twice.
+    begun: int = 0
 
     @property
     def objects(self) -> set[str]:

@@ -25,6 +25,8 @@ class Checkpoint:
     tolerated_failures: int = 10
     #: How long a checkpoint may take before it is given up.
     timeout_s: float = 60.0
+    #: Whether to go on from an older epoch when the newest is broken, although sinks have published what came after.
+    accept_older: bool = False
     #: What the store needs to know beside its address; kept out of every message.
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 

@@ -62,7 +62,11 @@ class Query:
         self._program = program_of(topology, policy, settings, durable=durable)
         partitions = deal_partitions(self._program.plan, durable=durable)
         log = None if checkpoint is None else open_log(checkpoint, host.spark)
-        resumed = None if log is None else resume(log, self._program, partitions)
+        resumed = (
+            None
+            if log is None or checkpoint is None
+            else resume(log, self._program, partitions, accept_older=checkpoint.accept_older)
+        )
         self._brain = CoordinatorBrain(
             self.id, self._program, host.workers, partitions, platform.python_version(), checkpoint, resumed
         )

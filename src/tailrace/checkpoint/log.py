@@ -16,6 +16,8 @@ from tailrace.checkpoint.manifest import Manifest, read_manifest, write_manifest
 from tailrace.checkpoint.stores.store import claim
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.checkpoint.stores.store import ObjectStore
 
 _MANIFESTS, PARTS = "manifests", "parts"
@@ -58,13 +60,15 @@ class ManifestLog:
         name = manifest_name(number)
         return read_manifest(self._store.get(name), name)
 
-    def newest(self) -> Newest:
-        """The newest entry whose bytes are whole; one that is not is passed over and told."""
+    def newest(self, check: Callable[[Manifest], None] = lambda _: None) -> Newest:
+        """The newest entry whose bytes are whole and that passes the check; others are passed over and told."""
         numbers = self.numbers()
         broken: list[CheckpointCorruptError] = []
         for number in reversed(numbers):
             try:
-                return Newest(self.read(number), numbers[-1], tuple(broken))
+                manifest = self.read(number)
+                check(manifest)
+                return Newest(manifest, numbers[-1], tuple(broken))
             except CheckpointCorruptError as error:  # noqa: PERF203 - mostly the first one is whole
                 broken.append(error)
         return Newest(None, numbers[-1] if numbers else 0, tuple(broken))
@@ -79,17 +83,22 @@ class ManifestLog:
             "Let only one driver run the query on a checkpoint; the later one goes on.",
         )
 
-    def take_over(self, found: Newest) -> Manifest | None:
+    def take_over(self, found: Newest, check: Callable[[Manifest], None] = lambda _: None) -> Manifest | None:
         """Begin another attempt behind the newest entry: what was published meanwhile counts. None on an empty log."""
+        written = [epoch_of(each.name) for each in self._store.list(PARTS)]
         for _ in range(_TAKEOVERS_MAX):
             if found.manifest is None:
                 return None
             taken = msgspec.structs.replace(
-                found.manifest, number=found.number + 1, kind="takeover", attempt=found.manifest.attempt + 1
+                found.manifest,
+                number=found.number + 1,
+                kind="takeover",
+                attempt=found.manifest.attempt + 1,
+                begun=max((found.manifest.epoch, found.manifest.begun, *written)),
             )
             if claim(self._store, manifest_name(taken.number), write_manifest(taken)):
                 return taken
-            found = self.newest()
+            found = self.newest(check)
         raise CheckpointTakenOverError(
             f"The checkpoint's log grew {_TAKEOVERS_MAX} times while this start tried to take it over.",
             "Another driver runs the query; stop that one first.",

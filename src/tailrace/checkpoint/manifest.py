@@ -71,6 +71,8 @@ class Manifest(msgspec.Struct, frozen=True):
     edges: tuple[tuple[str, str, str, str], ...] | None = None
     #: The savepoint that the checkpoint began from, by the digest of its manifest.
     restored_from: str = ""
+    #: The highest epoch that an earlier attempt has begun, as far as its objects tell: no number is given twice.
+    begun: int = 0
 
     @property
     def objects(self) -> set[str]:

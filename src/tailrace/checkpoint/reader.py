@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailrace.checkpoint.errors import CheckpointCorruptError, CheckpointError
+from tailrace.checkpoint.errors import CheckpointError
 from tailrace.checkpoint.log import PARTS, ManifestLog
+from tailrace.checkpoint.objects import faults_of, missing, read_object
 from tailrace.checkpoint.part import decode_part
 from tailrace.checkpoint.stores.errors import ObjectMissingError
 from tailrace.transport import codec
@@ -106,21 +107,11 @@ class CheckpointReader:
 
     def faults(self, manifest: Manifest) -> list[CheckpointError]:
         """What is wrong with the objects of an entry; reads them all."""
-        return [fault for name in sorted(manifest.objects) for fault in self._faults_of(name)]
-
-    def _faults_of(self, name: str) -> list[CheckpointError]:
-        try:
-            self.part(name)
-        except CheckpointError as error:
-            return [error]
-        return []
+        return faults_of(self._store, manifest)
 
     def part(self, name: str) -> WorkerPart:
         """What one worker wrote; raises if it is missing or not whole."""
-        try:
-            return decode_part(self._store.get(name), name)
-        except ObjectMissingError as error:
-            raise missing(name) from error
+        return decode_part(read_object(self._store, name), name)
 
     def tasks(self, manifest: Manifest) -> list[tuple[TaskRow, frozenset[str]]]:
         """The tasks with state, each with the operators that it may have state of."""
@@ -156,14 +147,6 @@ class CheckpointReader:
                 if not uses[name]:  # an object of a worker holds all of its tasks: keep it while one needs it
                     del held[name]
             yield from found.values()
-
-
-def missing(name: str) -> CheckpointCorruptError:
-    """The error of an object that a manifest names and that is not there."""
-    return CheckpointCorruptError(
-        f"{name} is missing, and an entry of the checkpoint needs it.",
-        "Was it removed, or the checkpoint copied in part? An earlier epoch may be whole.",
-    )
 
 
 def _without(entry: FoundEntry, there: set[str]) -> FoundEntry:

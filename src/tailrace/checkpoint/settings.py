@@ -27,6 +27,8 @@ class Checkpoint:
     timeout_s: float = 60.0
     #: Other workers that hold each task's state as of the last epoch, to go on at once when its worker is lost: 0 or 1.
     standby: int = 0
+    #: Whether to go on from an older epoch when the newest is broken, although sinks have published what came after.
+    accept_older: bool = False
     #: What the store needs to know beside its address; kept out of every message.
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 

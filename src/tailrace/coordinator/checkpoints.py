@@ -46,7 +46,7 @@ class Checkpoints:
         self.attempt = 1 if resumed is None else resumed.attempt
         self.execution = 1
         #: The newest epoch that was begun, and the entry of the last one that is durable.
-        self.epoch = 0 if resumed is None else resumed.epoch
+        self.epoch = 0 if resumed is None else max(resumed.epoch, resumed.begun)
         self.durable = resumed
         self.state = "idle"
         self.figures = EpochFigures()

@@ -75,7 +75,11 @@ class Query:
         log = None if checkpoint is None else open_log(checkpoint, host.spark)
         if log is not None and restore is not None:
             begin_from(restore, log, self._program, partitions, host.spark)
-        resumed = None if log is None else resume(log, self._program, partitions)
+        resumed = (
+            None
+            if log is None or checkpoint is None
+            else resume(log, self._program, partitions, accept_older=checkpoint.accept_older)
+        )
         self._brain = CoordinatorBrain(
             self.id, self._program, host.workers, partitions, platform.python_version(), checkpoint, resumed
         )

@@ -9,12 +9,14 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from tailrace.checkpoint.errors import (
+    CheckpointCorruptError,
     CheckpointNeededError,
     ForeignCheckpointError,
     NotReplayableError,
     TopologyChangedError,
 )
 from tailrace.checkpoint.log import ManifestLog
+from tailrace.checkpoint.objects import faults_of
 from tailrace.checkpoint.relay.server import StoreRelay
 from tailrace.checkpoint.stores import open_store
 from tailrace.errors import ConfigError
@@ -22,6 +24,7 @@ from tailrace.errors import ConfigError
 from .savepoints.fitting import differences
 
 if TYPE_CHECKING:
+    from tailrace.checkpoint.log import Newest
     from tailrace.checkpoint.manifest import Manifest
     from tailrace.checkpoint.savepoint import Savepoint
     from tailrace.checkpoint.settings import Checkpoint
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from tailrace.coordinator.interfaces import Host
     from tailrace.program.program import Program
     from tailrace.topology.graph import Topology
+    from tailrace.topology.operators import OperatorSpec
 
 _log = logging.getLogger("tailrace")
 
@@ -68,15 +72,51 @@ def relay_of(log: ManifestLog, host: Host, secret: bytes) -> StoreRelay | None:
     return None if log.store.reachable_from_workers else StoreRelay(log.store, host.bind_host, secret)
 
 
-def resume(log: ManifestLog, program: Program, partitions: list[list[Any]]) -> Manifest | None:
-    """Take the last durable epoch over, if there is one; raises where it does not fit the query."""
-    found = log.newest()
+def resume(
+    log: ManifestLog, program: Program, partitions: list[list[Any]], *, accept_older: bool = False
+) -> Manifest | None:
+    """Take the last durable epoch over, if there is one; raises where it does not fit the query.
+
+    An epoch that is not whole is passed over and told. Where a sink publishes with epochs, what it has published since
+    the one before would come again, so that has to be asked for.
+    """
+
+    def check(manifest: Manifest) -> None:
+        check_fits(manifest, program, partitions)
+        for fault in faults_of(log.store, manifest):
+            raise fault
+
+    found = log.newest(check)
+    if found.broken:
+        _tell_broken(found, program, accept_older=accept_older)
+    return log.take_over(found, check)
+
+
+def _tell_broken(found: Newest, program: Program, *, accept_older: bool) -> None:
+    """Warn of what was passed over, and of which epoch is used instead; raises if there is none, or none may be."""
+    why = found.broken[0].message
+    if found.manifest is None:
+        raise CheckpointCorruptError(
+            f"No epoch of the checkpoint is whole: {why}",
+            "Restore the file, or begin with another folder; tailrace state PATH --check lists what is broken.",
+        )
+    epoch = found.manifest.epoch
+    published = [spec.name for stage in program.plan.stages for spec in stage.operators if publishes(spec)]
+    if published and not accept_older:
+        raise CheckpointCorruptError(
+            f"{why} Epoch {epoch} is whole, but {', '.join(map(repr, published))} may have published what came after "
+            "it, and would publish that again.",
+            "Restore the file; or take out of the target what is newer than that epoch, and start with "
+            "tr.Checkpoint(..., accept_older=True).",
+        )
     for error in found.broken:
-        used = "none is left" if found.manifest is None else f"epoch {found.manifest.epoch} is used instead"
-        _log.warning("query %s: %s %s", program.plan.name, error.message, used)
-    if found.manifest is not None:
-        check_fits(found.manifest, program, partitions)
-    return log.take_over(found)
+        _log.warning("query %s: %s Epoch %d is used instead.", program.plan.name, error.message, epoch)
+
+
+def publishes(spec: OperatorSpec) -> bool:
+    """Whether a sink publishes with epochs: then going back further than the last one would give things twice."""
+    sink = spec.fn
+    return spec.kind == "sink" and (getattr(sink, "delivery", "") == "exactly_once" or hasattr(sink, "prepare"))
 
 
 def check_fits(manifest: Manifest, program: Program, partitions: list[list[Any]]) -> None:

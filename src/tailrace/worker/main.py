@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
+from tailrace.checkpoint.objects import read_object
 from tailrace.checkpoint.relay.client import RelayedStore
 from tailrace.checkpoint.stores import open_store
 from tailrace.clock import SystemClock
@@ -24,7 +25,7 @@ from tailrace.transport.connections import Connections
 from tailrace.version import __version__
 from tailrace.worker.checkpoint.restore import no_store
 from tailrace.worker.checkpoint.shadows import ShadowReader
-from tailrace.worker.checkpoint.writer import PartWriter, read_object
+from tailrace.worker.checkpoint.writer import PartWriter
 from tailrace.worker.uplink.node_peers import TABLE_NAME, NodePeers, node_name
 
 from .brain import WorkerBrain

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections import deque
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tailrace.checkpoint.errors import ForeignCheckpointError
-from tailrace.checkpoint.reader import missing
-from tailrace.checkpoint.stores.errors import ObjectMissingError, StoreError
+from tailrace.checkpoint.objects import again_if_transient
 from tailrace.checkpoint.stores.store import claim
 
 if TYPE_CHECKING:
@@ -23,11 +21,6 @@ if TYPE_CHECKING:
     from tailrace.checkpoint.stores.store import ObjectStore
     from tailrace.worker.brain import WorkerBrain
     from tailrace.worker.checkpoint.cutter import PartWrite
-
-T = TypeVar("T")
-
-_TRIES = 4
-_WAIT_S = 0.1
 
 
 class PartWriter:
@@ -64,27 +57,8 @@ class PartWriter:
             self._wakeup()
 
     def _put(self, name: str, data: bytes) -> None:
-        if not _again_if_transient(lambda: claim(self._store, name, data)):
+        if not again_if_transient(lambda: claim(self._store, name, data)):
             raise ForeignCheckpointError(
                 f"{name} was written by another query or start while this one wrote it: both have the same checkpoint.",
                 "Give every query a folder of its own, and let only one driver run it.",
             )
-
-
-def read_object(store: ObjectStore, name: str) -> bytes:
-    """Read an object, again if the store does not answer."""
-    try:
-        return _again_if_transient(lambda: store.get(name))
-    except ObjectMissingError as error:
-        raise missing(name) from error
-
-
-def _again_if_transient(call: Callable[[], T]) -> T:
-    for left in reversed(range(_TRIES)):
-        try:
-            return call()
-        except StoreError as error:  # noqa: PERF203 - a store is waited for anyway
-            if not error.transient or not left:
-                raise
-            time.sleep(_WAIT_S)
-    raise AssertionError  # the last try returns or raises

@@ -121,6 +121,12 @@ class _StateBefore:
                 self._take(row, _part_of(parts[name], number[row.operator], row, name), row.objects[-1] == name)
 
     def _take(self, row: TaskRow, part: TaskPart, newest: bool) -> None:
+        if newest and (part.own or part.driver):
+            raise CheckpointCorruptError(
+                f"The savepoint counts as drained, and something that task {row.task} of {row.operator!r} gave by "
+                "itself is under way in it.",
+                "This is a fault in Tailrace; please tell us how it came about.",
+            )
         for operator, snapshot in part.snapshot.operators.items():
             for each in snapshot.keyed:
                 keyed.take_over(self.keyed[operator], keyed.delta_of(each))

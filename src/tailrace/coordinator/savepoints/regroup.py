@@ -224,7 +224,8 @@ class _Dealer:
         if fn is not None and spec.verb not in KEYED_VERBS:
             states = [None if state is None else _migrated(spec.name, _remade, state, fn) for state in states]
         task_of = self._task_of(spec, stage)
-        if len(states) == stage.tasks and not (task_of is not None and self._groups_moved(spec)):
+        stays = stage.tasks == 1 or task_of is None or not self._groups_moved(spec)
+        if len(states) == stage.tasks and stays:
             return states
         loaded = [codec.loads(state) for state in states if state is not None]
         rescale = getattr(spec.fn if isinstance(spec.fn, type) else type(spec.fn), "rescale", None)

@@ -117,3 +117,34 @@ def test_calls_that_are_out_come_back_before_the_cut(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_two_tasks_of_a_key_go_on_as_others(seed):
     assert run(flows.word_totals, seed, 4, Policy(routing="partial_key")) == ""
+
+
+@pytest.mark.parametrize("draw", [flows.word_count, flows.two_levels, flows.histories, flows.ticks])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_running_query_is_saved_and_another_goes_on_from_there(draw, seed):
+    address = f"memory:running-{draw.__name__}-{seed}"
+    _, query, rng, workers = begin(draw, seed, "same")
+    with query:
+        query.turns(rng.randint(1, 100))
+        if query.brain.state == "ended":
+            return
+        request = query.ask_savepoint(MemoryStore.shared(address), drained=False)
+        for _ in range(WAITS_MAX):
+            query.turns(rng.randint(1, 20))
+            if request.over:
+                break
+            if rng.random() < 0.1 and query.brain.state != "ended":
+                query.kill(rng.randrange(workers))
+        assert request.error is None
+        query.turns(20)
+        numbers = request.manifest.numbers
+        (given,) = [
+            [row for row in rows if row[1] < numbers.get(f"{name}/{row[0]}", 0)]
+            for name, rows in query._collected.items()
+        ]
+    drawn, query, _, _ = begin(draw, seed, "same", restore=tr.Savepoint(address))
+    with query:
+        query.finish()
+        (came,) = query._collected.values()
+    again = {row[:2] for row in came}  # what was on its way to the driver comes by its number once more
+    assert drawn.faults([value for *at, value in given if tuple(at) not in again] + [row[2] for row in came]) == ""

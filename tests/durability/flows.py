@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tailrace as tr
+from tailrace.testing.connectors import TestSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,6 +220,38 @@ def ticks(rng: random.Random, count: int = 300) -> Drawn:
     numbers = [rng.randint(1, 9) for _ in range(count)]
     sums = _source(flow, rng, numbers).shuffle().process(Sums(), tasks=_tasks(rng), name="sums")
     again = sums.shuffle().process(Sums(), tasks=_tasks(rng), name="sums_again")
+    again.sink(out, tasks=_tasks(rng))
+    return Drawn(flow, out, lambda values: _differ(sum(numbers), sum(values)))
+
+
+class Drips(Sums):
+    """Tells what it holds one by one: long after its input is done, something that came of no tuple is under way."""
+
+    tick_every_s = 0.0001
+
+    def tick(self, now_s: float) -> Any:
+        if not self.held:
+            return None
+        self.held -= 1
+        return [1]
+
+
+class Slowly(tr.Operator):
+    """Passes on what it gets, after a while."""
+
+    async def process(self, value: int) -> Any:
+        await asyncio.sleep(0.004)
+        return [value]
+
+
+def drips(rng: random.Random, count: int = 40, *, ends: bool = True) -> Drawn:
+    """As ``ticks``, of a source that gives all at once and, unless it ``ends``, is waited for."""
+    flow, out = tr.Topology("drips"), tr.sinks.collect()
+    numbers = [rng.randint(1, 9) for _ in range(count)]
+    source = flow.source(TestSource(numbers, partitions=2, open_ended=not ends), tasks=_tasks(rng, 2))
+    dripped = source.shuffle().process(Drips(), tasks=_tasks(rng), name="drips")
+    slowly = dripped.shuffle().process(Slowly(), tasks=_tasks(rng), name="slowly")
+    again = slowly.shuffle().process(Sums(), tasks=_tasks(rng), name="sums")
     again.sink(out, tasks=_tasks(rng))
     return Drawn(flow, out, lambda values: _differ(sum(numbers), sum(values)))
 

@@ -18,11 +18,15 @@ from .test_recovery import SETTINGS, lose_workers
 
 #: Seeds of each topology: few in every run of the tests, many when somebody asks.
 SEEDS = 6
+#: So many times a savepoint is waited for.
+WAITS_MAX = 400
+QUICK = [draw for draw in flows.ALL if draw is not flows.awaited]
 
 
-def begin(draw, seed, tasks, *, tasks_max=3, policy=None, **more):
+def begin(draw, seed, tasks, *, tasks_max=3, policy=None, drawing=None, **more):
     """A run of a topology whose input hangs on the seed alone, and its task counts on ``tasks``."""
-    drawn = draw(flows.SameInput(f"{draw.__name__} {seed}", random.Random(f"{seed} {tasks}"), tasks_max))
+    same = flows.SameInput(f"{draw.__name__} {seed}", random.Random(f"{seed} {tasks}"), tasks_max)
+    drawn = draw(same, **(drawing or {}))
     rng = random.Random(f"{draw.__name__} {seed} {tasks}")
     every = Checkpoint("memory", every_s=rng.choice([0.0001, 0.0005, 0.002]))
     workers = rng.randint(1, 3)
@@ -56,20 +60,25 @@ def stopped(query, rng, workers, address):
         return False
     request = query.ask_savepoint(MemoryStore.shared(address), drained=True)
     kills = rng.choice([0, 0, 1, 2])
-    while not request.over:
+    for _ in range(WAITS_MAX):
+        if request.over:
+            break
         query.turns(rng.randint(1, 40))
         if kills and query.brain.state != "ended":
             kills -= 1
             query.kill(rng.randrange(workers))
+    assert request.over
     assert request.error is None
     assert request.written.drained
     query.finish()
     return True
 
 
-def run(draw, seed, tasks_max, policy=None):
+def run(draw, seed, tasks_max, policy=None, *, waits=False):
+    """Stop and go on; with ``waits`` the source does not end before the stop."""
     address = f"memory:{draw.__name__}-{seed}-{tasks_max}-{policy}"
-    drawn, query, rng, workers = begin(draw, seed, "before", policy=policy)
+    drawing = {"ends": False} if waits else None
+    drawn, query, rng, workers = begin(draw, seed, "before", policy=policy, drawing=drawing)
     with query:
         if not stopped(query, rng, workers, address):
             return drawn.faults(drawn.out.values)
@@ -95,6 +104,11 @@ def test_a_stopped_query_goes_on_with_other_task_counts(draw, tasks_max, seed):
     assert run(draw, seed, tasks_max) == ""
 
 
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_came_of_no_tuple_is_waited_for(seed):
+    assert run(flows.drips, seed, 4, waits=True) == ""
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_calls_that_are_out_come_back_before_the_cut(seed):
     assert run(flows.awaited, seed, 3) == ""
@@ -103,3 +117,34 @@ def test_calls_that_are_out_come_back_before_the_cut(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_two_tasks_of_a_key_go_on_as_others(seed):
     assert run(flows.word_totals, seed, 4, Policy(routing="partial_key")) == ""
+
+
+@pytest.mark.parametrize("draw", [flows.word_count, flows.two_levels, flows.histories, flows.ticks])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_running_query_is_saved_and_another_goes_on_from_there(draw, seed):
+    address = f"memory:running-{draw.__name__}-{seed}"
+    _, query, rng, workers = begin(draw, seed, "same")
+    with query:
+        query.turns(rng.randint(1, 100))
+        if query.brain.state == "ended":
+            return
+        request = query.ask_savepoint(MemoryStore.shared(address), drained=False)
+        for _ in range(WAITS_MAX):
+            query.turns(rng.randint(1, 20))
+            if request.over:
+                break
+            if rng.random() < 0.1 and query.brain.state != "ended":
+                query.kill(rng.randrange(workers))
+        assert request.error is None
+        query.turns(20)
+        numbers = request.manifest.numbers
+        (given,) = [
+            [row for row in rows if row[1] < numbers.get(f"{name}/{row[0]}", 0)]
+            for name, rows in query._collected.items()
+        ]
+    drawn, query, _, _ = begin(draw, seed, "same", restore=tr.Savepoint(address))
+    with query:
+        query.finish()
+        (came,) = query._collected.values()
+    again = {row[:2] for row in came}  # what was on its way to the driver comes by its number once more
+    assert drawn.faults([value for *at, value in given if tuple(at) not in again] + [row[2] for row in came]) == ""

@@ -138,7 +138,12 @@ def read_object(store: ObjectStore, name: str, kind: int) -> bytes:
 
 def find_savepoint(restore: Savepoint, spark: Any) -> FoundSavepoint:
     """Find the newest epoch at a path; raises where there is none."""
-    store = open_store(restore.path, restore.options, spark, writable=False)
+    try:
+        store = open_store(restore.path, restore.options, spark, writable=False)
+    except ObjectMissingError as error:
+        raise SavepointMissingError(
+            f"A savepoint or a checkpoint was looked for; {error.message}", "See whether the path is right."
+        ) from error
     found = ManifestLog(store).newest()
     if found.manifest is None:
         raise SavepointMissingError(
@@ -146,8 +151,8 @@ def find_savepoint(restore: Savepoint, spark: Any) -> FoundSavepoint:
             + (found.broken[0].message if found.broken else "there is none."),
             "Give the path that query.savepoint() or query.stop(savepoint=) was given.",
         )
-    for error in found.broken:
-        _log.warning("%s Epoch %d is used instead.", error.message, found.manifest.epoch)
+    for broken in found.broken:
+        _log.warning("%s Epoch %d is used instead.", broken.message, found.manifest.epoch)
     return FoundSavepoint(store, found.manifest, _digest(found.manifest))
 
 

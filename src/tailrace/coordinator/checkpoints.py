@@ -113,8 +113,8 @@ class Checkpoints:
 
     @property
     def idle(self) -> bool:
-        """Whether no epoch is under way."""
-        return self.state == "idle"
+        """Whether no epoch is under way, and the input is not held: a task that moved would read."""
+        return self.state == "idle" and not self._held
 
     def _enter(self, state: str, order: protocol.FromCoordinator, now_ns: int) -> None:
         self.state = state

@@ -122,6 +122,12 @@ class _StateBefore:
                 self._take(row, _part_of(parts[name], number[row.operator], row, name), row.objects[-1] == name)
 
     def _take(self, row: TaskRow, part: TaskPart, newest: bool) -> None:
+        if newest and (part.own or part.driver):
+            raise CheckpointCorruptError(
+                f"The savepoint counts as drained, and something that task {row.task} of {row.operator!r} gave by "
+                "itself is under way in it.",
+                "This is a fault in Tailrace; please tell us how it came about.",
+            )
         for operator, snapshot in part.snapshot.operators.items():
             for each in snapshot.keyed:
                 keyed.take_over(self.keyed[operator], keyed.delta_of(each))
@@ -220,7 +226,8 @@ class _Dealer:
         if fn is not None and spec.verb not in KEYED_VERBS:
             states = [None if state is None else _migrated(spec.name, _remade, state, fn) for state in states]
         task_of = self._task_of(spec, stage)
-        if len(states) == stage.tasks and not (task_of is not None and self._groups_moved(spec)):
+        stays = stage.tasks == 1 or task_of is None or not self._groups_moved(spec)
+        if len(states) == stage.tasks and stays:
             return states
         loaded = [codec.loads(state) for state in states if state is not None]
         rescale = getattr(spec.fn if isinstance(spec.fn, type) else type(spec.fn), "rescale", None)

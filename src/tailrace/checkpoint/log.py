@@ -43,6 +43,11 @@ class ManifestLog:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
+    @property
+    def store(self) -> ObjectStore:
+        """Where it lies."""
+        return self._store
+
     def numbers(self) -> list[int]:
         """The numbers of all entries, oldest first."""
         found = [_NAME.fullmatch(each.name) for each in self._store.list(_MANIFESTS)]

@@ -22,6 +22,7 @@ from tailrace.routing.fixed import RouteError
 from . import errors
 from .checkpoints import Checkpoints
 from .deployment import check_sending, check_sharing
+from .driver_sinks import remembered_sinks
 from .incoming import LogLines, ReceivedQueue
 from .invariants import CoordinatorInvariants
 from .limits import check_limits
@@ -47,7 +48,7 @@ _NS_PER_S = 1_000_000_000
 _OF_AN_EXECUTION = (
     protocol.Report, protocol.Marks, protocol.Available, protocol.TaskDone, protocol.Collected, protocol.Cleared,
     protocol.Installed, protocol.OperationFailed, protocol.Switched, protocol.Held, protocol.CutMarks,
-    protocol.CutPrepared, protocol.PartWritten, protocol.CutFailed,
+    protocol.CutPrepared, protocol.PartWritten, protocol.CutFailed, protocol.Committed,
 )  # fmt: skip
 
 
@@ -87,7 +88,7 @@ class CoordinatorBrain:
         self._invariants = CoordinatorInvariants(self)
         self.rebalancing = Rebalancing(program)
         #: What sinks of the user are to be given; bounded by what workers send before it is taken.
-        self.received = ReceivedQueue(numbered=checkpoint is not None)
+        self.received = ReceivedQueue(numbered=checkpoint is not None, remembered=remembered_sinks(program.plan))
         self.logs = LogLines(program.settings.log_lines_max)
         #: Whether something has come that the user's code on the driver waits for.
         self.news = False
@@ -144,7 +145,10 @@ class CoordinatorBrain:
                     self.checkpoints.all_done()
                 elif self.all_done:
                     self.end()
-            case protocol.CutMarks() | protocol.CutPrepared() | protocol.PartWritten() | protocol.CutFailed():
+            case (
+                protocol.CutMarks() | protocol.CutPrepared() | protocol.PartWritten() | protocol.CutFailed()
+                | protocol.Committed()
+            ):  # fmt: skip
                 if self.checkpoints is not None:
                     self.checkpoints.on_message(slot, message)
             case (
@@ -250,10 +254,6 @@ class CoordinatorBrain:
         """Check what must always hold between two calls; raises ``InvariantError`` with what does not."""
         self._invariants.check()
 
-    @property
-    def _program_deployed(self) -> bool:
-        return bool(self.placement)
-
     # -- going on and ending -------------------------------------------------------------------------------------
 
     def tick(self, now_ns: int) -> None:
@@ -325,7 +325,7 @@ class CoordinatorBrain:
         if self.draining_since_ns is None and self.state != "ended":
             self.draining_since_ns = now_ns
             self.operations.stop("the query is being stopped", now_ns)
-            if not self._program_deployed:
+            if not self.placement:
                 self.end()
                 return
             self.tell_all(protocol.Drain())
@@ -353,7 +353,7 @@ class CoordinatorBrain:
 
     def close_book(self, now_ns: int) -> None:
         """Write the last progress down, with what workers said on leaving."""
-        if self._program_deployed:
+        if self.placement:
             self.book.close_period(now_ns, self)
 
     def stop_now(self) -> None:

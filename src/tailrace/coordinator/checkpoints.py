@@ -4,6 +4,7 @@
     prepare  ``PrepareCut`` with them to all -> ``CutPrepared`` by all
     cut      ``Cut`` to all -> ``PartWritten`` by all
     publish  the manifest is the next entry of the log -> ``EpochDurable`` to all
+    commit   of the last epoch only: ``Committed`` by all, whose sinks have published it; then the query ends
 
 Until it is published an epoch can fail by itself: the next one begins anew. When a worker is lost, all are deployed
 again as of the last durable epoch, under a new execution number. Decision 033 has the argument. Pure: what is to be
@@ -12,6 +13,7 @@ written waits in ``publish`` for someone who may wait.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections import deque
@@ -38,6 +40,9 @@ class Checkpoints:
     def __init__(self, brain: CoordinatorBrain, settings: Checkpoint, resumed: Manifest | None) -> None:
         self._brain = brain
         self._settings = settings
+        #: What tells this checkpoint from others, for the names of what sinks leave behind.
+        name = f"{settings.path} {brain.program.plan.name}"
+        self._name = hashlib.blake2b(name.encode(), digest_size=6).hexdigest()
         self.attempt = 1 if resumed is None else resumed.attempt
         self.execution = 1
         #: The newest epoch that was begun, and the entry of the last one that is durable.
@@ -58,8 +63,10 @@ class Checkpoints:
         self._numbers: dict[str, int] = {}
         self._begun_ns = 0
         self._due_ns = 0
-        #: Whether all tasks have come to their end: the query ends with the next epoch that is durable.
+        #: Whether all tasks have come to their end: the query ends with the next epoch that begins and is durable.
         self._last = False
+        #: Whether they had when the present epoch began, so that it has all they did.
+        self._closing = False
         if resumed is not None:
             self._go_back(resumed)
 
@@ -78,6 +85,7 @@ class Checkpoints:
             self._due_ns = now_ns + int(settings.every_s * _NS_PER_S)
             self._begun_ns = now_ns
             self.epoch += 1
+            self._closing = self._last
             self._marks, self._offsets, self._numbers = {}, {}, {}
             self._enter("marks", protocol.AskMarks(self.epoch))
 
@@ -109,6 +117,8 @@ class Checkpoints:
                 self._heard(slot)
             case protocol.CutFailed(message=reason, hint=hint) if self.state == "cut":
                 self._failed(reason, hint)
+            case protocol.Committed() if self.state == "commit":
+                self._heard(slot)
 
     def _heard(self, slot: int) -> None:
         self._awaited.discard(slot)
@@ -118,6 +128,8 @@ class Checkpoints:
             self._enter("prepare", protocol.PrepareCut(self.epoch, self._marks))
         elif self.state == "prepare":
             self._enter("cut", protocol.Cut(self.epoch))
+        elif self.state == "commit":
+            self._brain.end()
         else:
             self.state = "publish"
             self._publishing = self._manifest()
@@ -149,10 +161,11 @@ class Checkpoints:
         self._failed_in_a_row = 0
         if self.state != "publish":
             return
-        self.state = "idle"
-        self._brain.tell_all(protocol.EpochDurable(manifest.epoch))
-        if self._last and self._brain.all_done:
-            self._brain.end()
+        if self._closing and self._brain.all_done:
+            self._enter("commit", protocol.EpochDurable(manifest.epoch))
+        else:
+            self.state = "idle"
+            self._brain.tell_all(protocol.EpochDurable(manifest.epoch))
 
     def _failed(self, reason: str, hint: str = "") -> None:
         self.state = "lost" if self.state == "lost" else "idle"
@@ -225,6 +238,7 @@ class Checkpoints:
                 if placement[stage][task] == slot and durable is not None
             ],
             {} if durable is None else {row.number: row.offset for row in durable.partitions},
+            self._name,
         )
 
     # -- what is written -----------------------------------------------------------------------------------------
@@ -239,7 +253,7 @@ class Checkpoints:
             execution=self.execution,
             epoch=self.epoch,
             created_unix_s=time.time(),
-            drained=self._last,
+            drained=self._closing,
             operators=tuple(
                 OperatorRow(spec.name, spec.verb, stage.tasks, holds_state(spec))
                 for stage in plan.stages
@@ -251,6 +265,7 @@ class Checkpoints:
                 for (stage, task), names in sorted(self._chains.items())
             ),
             tables={plan.stages[stage].head.name: table for stage, table in brain.tables.items()},
+            driver=() if self.durable is None else self.durable.driver,
             numbers=dict(self._numbers),
             key_groups=brain.program.settings.key_groups,
         )

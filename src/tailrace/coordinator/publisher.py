@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tailrace.checkpoint.driver_objects import DriverObjects, DriverValue
     from tailrace.checkpoint.log import ManifestLog
     from tailrace.checkpoint.manifest import Manifest
     from tailrace.coordinator.brain import CoordinatorBrain
@@ -23,9 +24,10 @@ _LOOK_S = 0.005
 class Publisher:
     """The thread that publishes."""
 
-    def __init__(self, loop: CoordinatorLoop, log: ManifestLog, keep: int) -> None:
+    def __init__(self, loop: CoordinatorLoop, log: ManifestLog, objects: DriverObjects, keep: int) -> None:
         self._loop = loop
         self._log = log
+        self._objects = objects
         self._keep = keep
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="tailrace-publisher", daemon=True)
@@ -41,21 +43,21 @@ class Publisher:
 
     def _serve(self) -> None:
         while not self._closing.wait(_LOOK_S):
-            manifest = self._loop.look(_next)
-            if manifest is not None:
-                self._publish(manifest)
+            found = self._loop.look(next_entry)
+            if found is not None:
+                self._publish(*found)
 
-    def _publish(self, manifest: Manifest) -> None:
+    def _publish(self, manifest: Manifest, values: list[DriverValue]) -> None:
         error: Exception | None = None
         try:
+            manifest = self._objects.add(manifest, values)
             self._log.append(manifest)
         except Exception as found:  # noqa: BLE001 - whatever a store raises fails this epoch, by its name
             error = found
 
         def tell(brain: CoordinatorBrain, now_ns: int) -> None:
             del now_ns
-            if brain.checkpoints is not None:
-                brain.checkpoints.published(manifest, error)
+            entered(brain, manifest, values, error)
 
         self._loop.ask(tell)
         if error is None:
@@ -65,5 +67,18 @@ class Publisher:
                 _log.warning("old checkpoints could not be removed: %s", found)
 
 
-def _next(brain: CoordinatorBrain) -> Manifest | None:
-    return None if brain.checkpoints is None else brain.checkpoints.next_to_publish()
+def next_entry(brain: CoordinatorBrain) -> tuple[Manifest, list[DriverValue]] | None:
+    """The entry that is to be made now, and what sinks on the driver have taken since the last; None if there is none.
+
+    A value that the driver has not got yet is in the part of its task.
+    """
+    manifest = None if brain.checkpoints is None else brain.checkpoints.next_to_publish()
+    return None if manifest is None else (manifest, brain.received.unwritten(manifest.numbers))
+
+
+def entered(brain: CoordinatorBrain, manifest: Manifest, values: list[DriverValue], error: Exception | None) -> None:
+    """An entry was made with these values of the driver, or could not be."""
+    if error is None:
+        brain.received.written(values)
+    if brain.checkpoints is not None:
+        brain.checkpoints.published(manifest, error)

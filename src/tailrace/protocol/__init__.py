@@ -12,6 +12,7 @@ import msgspec
 
 from tailrace.protocol.checkpoints import (
     AskMarks,
+    Committed,
     Cut,
     CutFailed,
     CutMarks,
@@ -47,6 +48,7 @@ __all__ = [
     "Beat",
     "Cleared",
     "Collected",
+    "Committed",
     "Cut",
     "CutFailed",
     "CutMarks",
@@ -275,7 +277,7 @@ class Stop(msgspec.Struct, tag=True):
 FromWorker = (
     Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | Stuck | LogLine | Collected
     | Cleared | Installed | OperationFailed | Switched | Held | Available
-    | CutMarks | CutPrepared | PartWritten | CutFailed
+    | CutMarks | CutPrepared | PartWritten | CutFailed | Committed
 )  # fmt: skip
 FromCoordinator = (
     Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop

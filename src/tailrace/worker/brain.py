@@ -26,6 +26,7 @@ from tailrace.transport import message_codec as mail
 from tailrace.worker.checkpoint.restore import no_store
 from tailrace.worker.deployment import Deployment, Surroundings
 from tailrace.worker.execution.scheduler import HELD_US, IDLE_US
+from tailrace.worker.execution.task import CommitWork
 
 from .blame import call_error, grouping_error, named_error
 from .ending import close_task
@@ -273,6 +274,8 @@ class WorkerBrain:
                 now_ns = self.clock.now_ns()
                 for _, count, since_ns in work.arrivals:
                     task.latencies.add_many(now_ns - since_ns, count)
+        if isinstance(work, CommitWork):
+            deployment.transactions.committed(work)
         if deployment.cutter is not None and deployment.cutter.waits:
             deployment.cutter.returned(task)
         deployment.scheduler.again(task)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..topology.contracts import Delivery
     from ..topology.operators import TaskContext
 
-__all__ = ["Collect", "collect", "console", "discard", "function", "json_lines", "table"]
+__all__ = ["Collect", "collect", "console", "discard", "function", "json_lines", "parquet", "table"]
 
 T = TypeVar("T")
 
@@ -58,6 +58,20 @@ def json_lines(
     example ``str``.
     """
     return JsonLines(folder, default, mode, delivery)
+
+
+def parquet(folder: str | os.PathLike[str], schema: Any, *, mode: str = "error") -> Sink:
+    """Write rows to files ``part-*.parquet`` in a folder, on the nodes where tasks run.
+
+    ``schema`` is Spark's DDL, a StructType, an Arrow schema, or a dataclass or msgspec Struct. With a checkpoint there
+    is a file per task and epoch, and each row is in them exactly once; without one a file appears when it is full
+    (256 MiB) or the input has ended. What has not appeared yet lies under names that begin with ``_``. ``mode`` is that
+    of ``json_lines``.
+    """
+    need_arrow()
+    from .parquet import ParquetFiles  # noqa: PLC0415 - only with pyarrow
+
+    return ParquetFiles(folder, schema, mode)
 
 
 def function(fn: Callable[[Any], object]) -> Sink:

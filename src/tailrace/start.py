@@ -120,7 +120,7 @@ def start(
     check_workers(workers)
     policy, settings = policy_of(policy), settings_of(settings)
     flow.validate()
-    check_ends(flow)
+    check_ends(flow, durable=checkpoint is not None)
     durable = checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     savepoint = restore if restore is None or isinstance(restore, Savepoint) else Savepoint(restore)
     check_restore(durable, savepoint)

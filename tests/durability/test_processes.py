@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -81,3 +82,49 @@ def test_a_query_that_is_left_goes_on_with_its_state_under_another_driver(tmp_pa
         ended(second)
     assert wanted.faults(wanted.out.values) == ""
     assert durable(second).attempt == 2
+
+
+def published(folder):
+    """The values in a folder, as readers see them that skip hidden names."""
+    return sorted(tuple(json.loads(line)) for path in folder.glob("part-*") for line in path.read_text().splitlines())
+
+
+def test_lines_are_published_once_when_workers_are_killed_and_the_driver_is_left(tmp_path):
+    count, lines = 4000, tmp_path / "lines"
+    every = tr.Checkpoint(tmp_path / "checkpoint", every_s=0.1)
+
+    def start():
+        flow = tr.Topology("published")
+        numbers = flow.source(tr.sources.rate(2000, count=count, partitions=2), tasks=2)
+        counts = numbers.map(lambda v: v % 97, tasks=2).key_by(lambda v: v).count(tasks=2)
+        counts.shuffle().sink(tr.sinks.json_lines(lines), tasks=2)
+        return Query(flow, testing.ProcessHost(2), tr.Policy(), tr.Settings(**QUICK), every).start()
+
+    with ending(start()) as first:
+        assert "json_lines: transactional" in first.explain()
+        until(lambda: completed(first) > 500, "progress", first)
+        kill_one(first, 0)
+        until(lambda: published(lines), "lines", first)
+        first.stop(now=True)
+    early = {path: path.read_text() for path in lines.glob("part-*")}
+    with ending(start()) as second:
+        until(lambda: durable(second).attempt == 2 and durable(second).kind == "checkpoint", "an epoch", second)
+        kill_one(second, 1)
+        ended(second)
+    wanted = [(key, number + 1) for key in range(97) for number in range(len(range(key, count, 97)))]
+    assert published(lines) == wanted
+    assert all(path.read_text() == text for path, text in early.items())
+    assert not list(lines.glob("_*"))
+
+
+def test_a_driver_that_goes_on_has_what_the_one_before_collected(tmp_path):
+    every = tr.Checkpoint(tmp_path / "checkpoint", every_s=0.1)
+    slow = tr.Settings(max_pending=16, batch_max=2, **QUICK)
+    first_drawn, second_drawn = (flows.word_count(random.Random(7), 3000) for _ in range(2))
+    with ending(Query(first_drawn.flow, testing.ProcessHost(2), tr.Policy(), slow, every).start()) as first:
+        until(lambda: durable(first) is not None and durable(first).driver, "values in a checkpoint", first)
+        first.stop(now=True)
+    fast = tr.Settings(**QUICK)
+    with ending(Query(second_drawn.flow, testing.ProcessHost(2), tr.Policy(), fast, every).start()) as second:
+        ended(second)
+    assert second_drawn.faults(second_drawn.out.values) == ""

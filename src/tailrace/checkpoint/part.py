@@ -25,6 +25,8 @@ class TaskPart(msgspec.Struct, frozen=True, omit_defaults=True):
     #: The number of the next values for the driver per operator; operator, number and values that it has yet to take.
     driver_next: dict[str, int] = {}
     driver: list[tuple[str, int, bytes]] = []
+    #: Epochs that its sinks have prepared and not published, this one last.
+    prepared: list[int] = []
 
 
 class WorkerPart(msgspec.Struct, frozen=True):

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from ..topology.contracts import Delivery
     from ..topology.operators import TaskContext
 
-__all__ = ["Collect", "collect", "console", "discard", "function", "json_lines", "table"]
+__all__ = ["Collect", "collect", "console", "discard", "function", "json_lines", "parquet", "table"]
 
 T = TypeVar("T")
 
@@ -40,15 +41,37 @@ def collect(limit: int = 1_000_000) -> Collect[Any]:
 
 
 def json_lines(
-    folder: str | os.PathLike[str], *, mode: str = "error", default: Callable[[Any], Any] | None = None
+    folder: str | os.PathLike[str],
+    *,
+    mode: str = "error",
+    default: Callable[[Any], Any] | None = None,
+    delivery: str | None = None,
 ) -> Sink:
-    """Write values to ``part-00000.jsonl`` and so on in a folder, a file per task, on the nodes where tasks run.
+    """Write values to files ``part-*.jsonl`` in a folder, on the nodes where tasks run.
+
+    With a checkpoint there is a file per task and epoch, and each value is in them exactly once: ``delivery`` is
+    ``"exactly_once"`` then, and what was not published yet lies under names that begin with ``_``. ``"at_least_once"``,
+    the default without a checkpoint, writes a file per task at once.
 
     ``mode`` says what is done with such files of an earlier query: ``"error"`` refuses to start, ``"overwrite"``
     removes them, ``"append"`` adds to them. ``default`` turns values that JSON has no form for into some it has, for
     example ``str``.
     """
-    return JsonLines(folder, default, mode)
+    return JsonLines(folder, default, mode, delivery)
+
+
+def parquet(folder: str | os.PathLike[str], schema: Any, *, mode: str = "error") -> Sink:
+    """Write rows to files ``part-*.parquet`` in a folder, on the nodes where tasks run.
+
+    ``schema`` is Spark's DDL, a StructType, an Arrow schema, or a dataclass or msgspec Struct. With a checkpoint there
+    is a file per task and epoch, and each row is in them exactly once; without one a file appears when it is full
+    (256 MiB) or the input has ended. What has not appeared yet lies under names that begin with ``_``. ``mode`` is that
+    of ``json_lines``.
+    """
+    need_arrow()
+    from .parquet import ParquetFiles  # noqa: PLC0415 - only with pyarrow
+
+    return ParquetFiles(folder, schema, mode)
 
 
 def function(fn: Callable[[Any], object]) -> Sink:
@@ -143,6 +166,11 @@ class Collect(_ToDriver, Generic[T]):
     """See ``collect``. ``values`` grows on the driver while the query runs, in the order batches arrive."""
 
     label = "collect"
+    remembered = True
+
+    def delivery(self, *, durable: bool) -> Delivery:
+        """With a checkpoint each value once, whatever is lost; in ``values`` as soon as it comes."""
+        return "transactional" if durable else "at_least_once"
 
     def __init__(self, limit: int) -> None:
         _check_limit(limit)

@@ -138,7 +138,7 @@ class Table(Sink):
         """Whether a batch of input is in the table."""
         return epoch in self._books().epochs
 
-    def commit(self, epoch: str) -> None:
+    def commit_batch(self, epoch: str) -> None:
         """A batch of input is complete: its rows count from now on."""
         self._commit(epoch, at_rest=True)
 

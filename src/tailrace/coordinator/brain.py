@@ -19,6 +19,7 @@ from tailrace.program.errors import CloseError
 
 from .checkpoints import Checkpoints
 from .deployment import check_sending, check_sharing
+from .driver_sinks import remembered_sinks
 from .failures import not_understood, rebuilt
 from .incoming import LogLines, ReceivedQueue
 from .invariants import CoordinatorInvariants
@@ -46,6 +47,7 @@ _OF_AN_EXECUTION = (
     protocol.Report, protocol.Marks, protocol.Available, protocol.TaskDone, protocol.Collected, protocol.Cleared,
     protocol.Installed, protocol.OperationFailed, protocol.Switched, protocol.Held, protocol.CutMarks,
     protocol.CutPrepared, protocol.PartWritten, protocol.CutFailed, protocol.InputDrained, protocol.Followed,
+    protocol.Committed,
 )  # fmt: skip
 
 
@@ -86,7 +88,7 @@ class CoordinatorBrain:
         self._invariants = CoordinatorInvariants(self)
         self.rebalancing = Rebalancing(program)
         #: What sinks of the user are to be given; bounded by what workers send before it is taken.
-        self.received = ReceivedQueue(numbered=checkpoint is not None)
+        self.received = ReceivedQueue(numbered=checkpoint is not None, remembered=remembered_sinks(program.plan))
         self.logs = LogLines(program.settings.log_lines_max)
         #: Whether something has come that the user's code on the driver waits for.
         self.news = False
@@ -148,7 +150,7 @@ class CoordinatorBrain:
                     self.end()
             case (
                 protocol.CutMarks() | protocol.CutPrepared() | protocol.PartWritten() | protocol.CutFailed()
-                | protocol.InputDrained()
+                | protocol.InputDrained() | protocol.Committed()
             ):  # fmt: skip
                 if self.checkpoints is not None:
                     self.checkpoints.on_message(slot, message, now_ns)
@@ -333,7 +335,7 @@ class CoordinatorBrain:
         if self.draining_since_ns is None and self.state != "ended":
             self.draining_since_ns = now_ns
             self.operations.stop("the query is being stopped", now_ns)
-            if not self.placement:  # nothing was deployed
+            if not self.placement:
                 self.end()
                 return
             self.tell_all(protocol.Drain())

@@ -5,6 +5,7 @@
     prepare  ``PrepareCut`` with them to all -> ``CutPrepared`` by all
     cut      ``Cut`` to all -> ``PartWritten`` by all
     publish  the manifest is the next entry of the log -> ``EpochDurable`` to all
+    commit   of the last epoch only: ``Committed`` by all, whose sinks have published it; then the query ends
 
 Until it is published an epoch can fail by itself: the next one begins anew. When a worker is lost, all are deployed
 again as of the last durable epoch, under a new execution number. Decision 033 has the argument. Pure: what is to be
@@ -13,6 +14,7 @@ written waits in ``publish`` for someone who may wait.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections import deque
@@ -43,6 +45,9 @@ class Checkpoints:
     def __init__(self, brain: CoordinatorBrain, settings: Checkpoint, resumed: Manifest | None) -> None:
         self._brain = brain
         self._settings = settings
+        #: What tells this checkpoint from others, for the names of what sinks leave behind.
+        name = f"{settings.path} {brain.program.plan.name}"
+        self._name = hashlib.blake2b(name.encode(), digest_size=6).hexdigest()
         self.attempt = 1 if resumed is None else resumed.attempt
         self.execution = 1
         #: The newest epoch that was begun, and the entry of the last one that is durable.
@@ -61,7 +66,7 @@ class Checkpoints:
         self._numbers: dict[str, int] = {}
         self._begun_ns = 0
         self._due_ns = 0
-        #: Whether all tasks have come to their end: the query ends with the next epoch that is durable.
+        #: Whether all tasks have come to their end: the query ends with the next epoch that begins and is durable.
         self._last = False
         self.savepoints = SavepointRequests()
         #: Whether the input is held: nothing is in flight when the epoch is cut.
@@ -144,6 +149,8 @@ class Checkpoints:
                 self._heard(slot, now_ns)
             case protocol.CutFailed(message=reason, hint=hint) if self.state == "cut":
                 self._failed(reason, hint)
+            case protocol.Committed() if self.state == "commit":
+                self._heard(slot, now_ns)
 
     def _heard(self, slot: int, now_ns: int) -> None:
         self._awaited.discard(slot)
@@ -155,6 +162,9 @@ class Checkpoints:
             self._enter("prepare", protocol.PrepareCut(self.epoch, self._marks), now_ns)
         elif self.state == "prepare":
             self._enter("cut", protocol.Cut(self.epoch), now_ns)
+        elif self.state == "commit":
+            self.state = "idle"
+            self._copy_or_end()
         else:
             self.state = "publish"
             self.figures.entered(self.state, now_ns)
@@ -185,22 +195,31 @@ class Checkpoints:
             return
         self.durable = manifest
         self.figures.published(now_ns)
-        self.savepoints.durable(manifest)
         if self.state != "publish":
             return
-        self.state = "idle"
-        self._brain.tell_all(protocol.EpochDurable(manifest.epoch))
+        # With an epoch that the query may end with, sinks publish before anything else is done.
+        if (self._holds_all and self._brain.all_done) or self._held:
+            self._enter("commit", protocol.EpochDurable(manifest.epoch), now_ns)
+        else:
+            self.state = "idle"
+            self._brain.tell_all(protocol.EpochDurable(manifest.epoch))
+            self._copy_or_end()
         self._brain.recovery.follow()
-        self._end_if_over()
 
     def copied(self, request: SavepointRequest, written: WrittenSavepoint | None, error: Exception | None) -> None:
         """A savepoint was copied, or could not be."""
         self.savepoints.copied(request, written, error)
         self._end_if_over()
 
+    def _copy_or_end(self) -> None:
+        """An epoch is durable, and published by sinks where the query may end with it."""
+        if self.durable is not None:
+            self.savepoints.durable(self.durable)
+        self._end_if_over()
+
     def _end_if_over(self) -> None:
         """End the query where the last epoch is durable: all tasks are done, or the drained savepoint is made of it."""
-        done = self._holds_all and self._brain.all_done and not self.savepoints.busy
+        done = self._holds_all and self._brain.all_done and not self.savepoints.busy and self.state != "commit"
         if done or self.savepoints.stopped:
             self._brain.end()
 
@@ -277,6 +296,7 @@ class Checkpoints:
                 if placement[stage][task] == slot and durable is not None
             ],
             {} if durable is None else {row.number: row.offset for row in durable.partitions},
+            self._name,
         )
 
     # -- what is written -----------------------------------------------------------------------------------------
@@ -299,6 +319,7 @@ class Checkpoints:
                 for (stage, task), names in sorted(self._chains.items())
             ),
             tables={plan.stages[stage].head.name: table for stage, table in brain.tables.items()},
+            driver=() if self.durable is None else self.durable.driver,
             numbers=dict(self._numbers),
             key_groups=brain.program.settings.key_groups,
             edges=edge_rows(plan),

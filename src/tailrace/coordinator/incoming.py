@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tailrace.checkpoint.driver_objects import DriverValue
 from tailrace.transport import codec
 
 from .errors import QueryError
@@ -60,9 +61,12 @@ class Received(NamedTuple):
 class ReceivedQueue:
     """What waits for the sinks on the driver, oldest first; added to and taken from by different threads."""
 
-    def __init__(self, *, numbered: bool) -> None:
+    def __init__(self, *, numbered: bool, remembered: Iterable[str] = ()) -> None:
         #: Whether tasks may send again what has come, after a recovery.
         self._numbered = numbered
+        #: Operators whose values a driver that goes on from a checkpoint begins with; of those what no epoch has yet.
+        self._remembered = frozenset(remembered if numbered else ())
+        self._unwritten: list[DriverValue] = []
         self._waiting: deque[Received | Rewound] = deque()
         #: Per operator and task the number of its next message.
         self._next: dict[tuple[str, int], int] = {}
@@ -84,6 +88,8 @@ class ReceivedQueue:
             number = -1
         else:
             self._next[task] = number + 1
+            if message.operator in self._remembered:
+                self._unwritten.append(DriverValue(message.operator, message.task, number, message.values))
         self._waiting.append(
             Received(message.operator, message.values, connection, message.serial, message.task, number)
         )
@@ -97,7 +103,22 @@ class ReceivedQueue:
         ]
         self._waiting.clear()
         self._waiting.extend([*kept, Rewound(numbers)])
+        self._unwritten = [each for each in self._unwritten if each.number < numbers.get((each.operator, each.task), 0)]
         self._next = {task: min(number, numbers.get(task, 0)) for task, number in self._next.items()}
+
+    def resume(self, values: Iterable[DriverValue]) -> None:
+        """Begin with what an earlier driver has taken: it does not count again."""
+        for each in values:
+            self._next[each.operator, each.task] = each.number + 1
+
+    def unwritten(self, numbers: dict[str, int]) -> list[DriverValue]:
+        """What has come, no epoch has yet, and belongs to one whose numbers are these, by operator/task."""
+        return [each for each in self._unwritten if each.number < numbers.get(f"{each.operator}/{each.task}", 0)]
+
+    def written(self, values: Iterable[DriverValue]) -> None:
+        """An epoch has these."""
+        known = {(each.operator, each.task, each.number) for each in values}
+        self._unwritten = [each for each in self._unwritten if (each.operator, each.task, each.number) not in known]
 
 
 class LogLines:

@@ -10,12 +10,14 @@ import logging
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from tailrace.topology.contracts import delivery_of
 from tailrace.topology.operators import holds_state
 
 from .errors import StateLostError
 
 if TYPE_CHECKING:
     from tailrace.coordinator.membership import Member
+    from tailrace.topology.operators import OperatorSpec
 
     from .brain import CoordinatorBrain
 
@@ -62,7 +64,12 @@ class LostState:
         """Per operator with state, how many of its tasks are on a worker and have not come to their end."""
         found: Counter[str] = Counter()
         for stage, slots in zip(self._brain.program.plan.stages, self._brain.placement, strict=True):
-            names = [spec.name for spec in stage.operators if holds_state(spec)]
+            names = [spec.name for spec in stage.operators if holds_state(spec) or _stages_output(spec)]
             lost = [task for task, at in enumerate(slots) if at == slot and not self._brain.is_done(stage.id, task)]
             found.update({name: len(lost) for name in names if lost})
         return found
+
+
+def _stages_output(spec: OperatorSpec) -> bool:
+    """Whether a sink holds what it took in back until its end."""
+    return spec.kind == "sink" and delivery_of(spec.fn, durable=False) == "transactional"

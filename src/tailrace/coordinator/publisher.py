@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tailrace.checkpoint.savepoint import copy_savepoint
 
 if TYPE_CHECKING:
+    from tailrace.checkpoint.driver_objects import DriverObjects, DriverValue
     from tailrace.checkpoint.log import ManifestLog
     from tailrace.checkpoint.manifest import Manifest
     from tailrace.checkpoint.savepoint import WrittenSavepoint
@@ -28,9 +29,10 @@ _LOOK_S = 0.005
 class Publisher:
     """The thread that publishes."""
 
-    def __init__(self, loop: CoordinatorLoop, log: ManifestLog, keep: int) -> None:
+    def __init__(self, loop: CoordinatorLoop, log: ManifestLog, objects: DriverObjects, keep: int) -> None:
         self._loop = loop
         self._log = log
+        self._objects = objects
         self._keep = keep
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="tailrace-publisher", daemon=True)
@@ -46,9 +48,9 @@ class Publisher:
 
     def _serve(self) -> None:
         while not self._closing.wait(_LOOK_S):
-            manifest = self._loop.look(_next)
-            if manifest is not None:
-                self._publish(manifest)
+            found = self._loop.look(next_entry)
+            if found is not None:
+                self._publish(*found)
             # In this thread, which also removes old objects: nothing of an epoch goes while it is copied.
             request = self._loop.look(_next_copy)
             if request is not None:
@@ -64,16 +66,16 @@ class Publisher:
 
         self._loop.ask(tell)
 
-    def _publish(self, manifest: Manifest) -> None:
+    def _publish(self, manifest: Manifest, values: list[DriverValue]) -> None:
         error: Exception | None = None
         try:
+            manifest = self._objects.add(manifest, values)
             self._log.append(manifest)
         except Exception as found:  # noqa: BLE001 - whatever a store raises fails this epoch, by its name
             error = found
 
         def tell(brain: CoordinatorBrain, now_ns: int) -> None:
-            if brain.checkpoints is not None:
-                brain.checkpoints.published(manifest, error, now_ns)
+            entered(brain, manifest, values, error, now_ns)
 
         self._loop.ask(tell)
         if error is None:
@@ -97,5 +99,20 @@ def _next_copy(brain: CoordinatorBrain) -> SavepointRequest | None:
     return None if brain.checkpoints is None else brain.checkpoints.savepoints.next_to_copy()
 
 
-def _next(brain: CoordinatorBrain) -> Manifest | None:
-    return None if brain.checkpoints is None else brain.checkpoints.next_to_publish()
+def next_entry(brain: CoordinatorBrain) -> tuple[Manifest, list[DriverValue]] | None:
+    """The entry that is to be made now, and what sinks on the driver have taken since the last; None if there is none.
+
+    A value that the driver has not got yet is in the part of its task.
+    """
+    manifest = None if brain.checkpoints is None else brain.checkpoints.next_to_publish()
+    return None if manifest is None else (manifest, brain.received.unwritten(manifest.numbers))
+
+
+def entered(
+    brain: CoordinatorBrain, manifest: Manifest, values: list[DriverValue], error: Exception | None, now_ns: int
+) -> None:
+    """An entry was made with these values of the driver, or could not be."""
+    if error is None:
+        brain.received.written(values)
+    if brain.checkpoints is not None:
+        brain.checkpoints.published(manifest, error, now_ns)

@@ -10,6 +10,7 @@ import secrets
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from tailrace.checkpoint.driver_objects import DriverObjects
 from tailrace.clock import SystemClock
 from tailrace.coordinator.interfaces import Host, QueryListener
 from tailrace.coordinator.migration.multi_query import REGISTRY, busy_by_host
@@ -18,12 +19,14 @@ from tailrace.errors import ConfigError
 from tailrace.metrics.page import MetricsPage
 from tailrace.metrics.prometheus import render
 from tailrace.program.boot import Boot
+from tailrace.topology.contracts import SinkStart
 from tailrace.transport.handshake import SECRET_BYTES
 
 from .availability import AllAvailable
 from .brain import CoordinatorBrain
 from .callbacks import Callbacks
 from .deployment import deal_partitions, program_of
+from .driver_sinks import begin_sink, give_again
 from .ending import Ending
 from .errors import QueryError, StartError
 from .loop import CoordinatorLoop
@@ -83,12 +86,18 @@ class Query:
         self._brain = CoordinatorBrain(
             self.id, self._program, host.workers, partitions, platform.python_version(), checkpoint, resumed
         )
+        self._sink_start = SinkStart(durable, resumed is not None)
+        objects = None if log is None else DriverObjects(log.store)
+        self._remembered = [] if objects is None or resumed is None else objects.read(resumed.driver)
+        self._brain.received.resume(self._remembered)
         self._brain.busy = lambda: busy_by_host(REGISTRY.running(host.session, besides=self.id))
         secret = secrets.token_bytes(SECRET_BYTES)
         self._loop = CoordinatorLoop(
             self._brain, SystemClock(), host.bind_host, secret, settings.frame_bytes_max
         )  # fmt: skip
-        self._publisher = None if log is None or checkpoint is None else Publisher(self._loop, log, checkpoint.keep)
+        self._publisher = None
+        if log is not None and objects is not None and checkpoint is not None:
+            self._publisher = Publisher(self._loop, log, objects, checkpoint.keep)
         self._relay = None if log is None else relay_of(log, host, secret)
         relay = None if self._relay is None else (host.driver_host, self._relay.port)
         self._boot = Boot(self.id, (host.driver_host, self._loop.port), secret, settings, self.name, checkpoint, relay)
@@ -108,7 +117,8 @@ class Query:
             self._open_metrics()  # first of all: a port that is taken is known before anything runs
             for name, sink in self._sinks.items():
                 self._ending.begun[name] = sink.finish
-                sink.begin()
+                begin_sink(sink, self._sink_start)
+            give_again(self._sinks, self._remembered)
             self._loop.on_tick = self._on_tick
             self._callbacks.start()
             if self._relay is not None:

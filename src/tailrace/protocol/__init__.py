@@ -12,6 +12,7 @@ import msgspec
 
 from tailrace.protocol.checkpoints import (
     AskMarks,
+    Committed,
     Cut,
     CutFailed,
     CutMarks,
@@ -54,6 +55,7 @@ __all__ = [
     "Beat",
     "Cleared",
     "Collected",
+    "Committed",
     "Cut",
     "CutFailed",
     "CutMarks",
@@ -293,7 +295,7 @@ class Stop(msgspec.Struct, tag=True):
 FromWorker = (
     Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | Stuck | LogLine | Collected
     | Cleared | Installed | OperationFailed | Switched | Held | Available
-    | CutMarks | CutPrepared | PartWritten | CutFailed | InputDrained | Followed | StateValues
+    | CutMarks | CutPrepared | PartWritten | CutFailed | InputDrained | Followed | StateValues | Committed
 )  # fmt: skip
 FromCoordinator = (
     Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop

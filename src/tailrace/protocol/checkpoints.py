@@ -16,6 +16,8 @@ class Durability(msgspec.Struct, frozen=True):
     objects: list[tuple[int, int, list[str]]] = []
     #: Per partition how far its source had read at the cut: so far it reads even if it is to read nothing more.
     offsets: dict[int, int] = {}
+    #: What tells the query's checkpoint from others.
+    checkpoint: str = ""
 
 
 class HoldInput(msgspec.Struct, tag=True):
@@ -86,6 +88,12 @@ class CutFailed(msgspec.Struct, tag=True):
     epoch: int
     message: str
     hint: str
+
+
+class Committed(msgspec.Struct, tag=True):
+    """Worker: the sinks of my tasks have published this epoch and all before it."""
+
+    epoch: int
 
 
 class EpochDurable(msgspec.Struct, tag=True):

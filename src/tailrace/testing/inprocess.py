@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
+from tailrace.checkpoint.driver_objects import DriverObjects
 from tailrace.checkpoint.log import ManifestLog
 from tailrace.checkpoint.settings import Checkpoint
 from tailrace.clock import FakeClock
@@ -19,13 +20,15 @@ from tailrace.config import Policy, Settings
 from tailrace.coordinator.brain import CoordinatorBrain
 from tailrace.coordinator.callbacks import callback_error
 from tailrace.coordinator.deployment import deal_partitions, program_of
+from tailrace.coordinator.driver_sinks import begin_sink
 from tailrace.coordinator.incoming import Received, Rewound, log_lines
-from tailrace.coordinator.publisher import copied
+from tailrace.coordinator.publisher import copied, entered, next_entry
 from tailrace.coordinator.reporting.explain import explain
 from tailrace.coordinator.resumption import resume
 from tailrace.coordinator.savepoints.begin import begin_from
 from tailrace.coordinator.savepoints.requests import SavepointRequest
 from tailrace.errors import TailraceError
+from tailrace.topology.contracts import SinkStart
 from tailrace.version import __version__
 from tailrace.worker.uplink.shared_memory import UplinkTable
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from tailrace.checkpoint.manifest import Manifest
     from tailrace.checkpoint.savepoint import Savepoint
     from tailrace.checkpoint.stores.store import ObjectStore
     from tailrace.topology.graph import Topology
@@ -122,6 +126,7 @@ class InProcess:
         partitions = deal_partitions(self._program.plan, durable=durable)
         if self._log is not None and restore is not None:
             begin_from(restore, self._log, self._program, partitions, None)
+        self._objects = None if store is None else DriverObjects(store)
         resumed = None if self._log is None else resume(self._log, self._program, partitions)
         self.brain = CoordinatorBrain(
             "in-process",
@@ -147,8 +152,19 @@ class InProcess:
         self._validates = validate
         #: The gate's table of each node.
         self._tables: dict[str, UplinkTable] = {}
+        self._begin_sinks(resumed)
         for slot in range(workers):
             self._register(slot)
+
+    def _begin_sinks(self, resumed: Manifest | None) -> None:
+        """Begin as a query does, where there are checkpoints; else a sink may have been made ready by hand."""
+        if self._objects is None:
+            return
+        for sink in self._sinks.values():
+            begin_sink(sink, SinkStart(durable=True, resumed=resumed is not None))
+        for each in self._objects.read(() if resumed is None else resumed.driver):
+            self._receive(Received(each.operator, each.values, 0, 0, each.task, each.number))
+            self.brain.received.resume([each])
 
     def __enter__(self) -> Self:
         while self.brain.state in {"registering", "deploying", "recovering"}:
@@ -317,21 +333,22 @@ class InProcess:
     def _publish(self) -> bool:
         """Write what is to be published, sooner or later."""
         checkpoints = self.brain.checkpoints
-        if checkpoints is None or self._log is None:
+        if checkpoints is None or self._log is None or self._objects is None:
             return False
         if self._rng.random() >= _STORE_WAITS and (request := checkpoints.savepoints.next_to_copy()) is not None:
             checkpoints.copied(request, *copied(request, self._log.store))
             return True
         if not checkpoints.publish:
             return False
-        if self._rng.random() < _STORE_WAITS:
+        if self._rng.random() < _STORE_WAITS or (found := next_entry(self.brain)) is None:
             return True
-        manifest, error = checkpoints.publish.popleft(), None
+        (manifest, values), error = found, None
         try:
+            manifest = self._objects.add(manifest, values)
             self._log.append(manifest)
-        except TailraceError as found:
-            error = found
-        checkpoints.published(manifest, error, self.clock.now_ns())
+        except TailraceError as raised:
+            error = raised
+        entered(self.brain, manifest, values, error, self.clock.now_ns())
         return True
 
     def _hand_to_sinks(self) -> None:

@@ -108,10 +108,13 @@ class InProcessWorker:
         if self._store is None or not writes:
             return False
         if rng.random() >= _STORE_WAITS:
-            write = writes.popleft()
-            data = write.encode()
-            self._store.put_new(write.name, data)
-            self.brain.written(write, len(data), None)
+            write, data, error = writes.popleft(), b"", None
+            try:
+                data = write.encode()
+                self._store.put_new(write.name, data)
+            except Exception as found:  # noqa: BLE001 - a user's sink may raise anything here
+                error = found
+            self.brain.written(write, len(data), error)
         return True
 
     def _obey(self, message: protocol.FromCoordinator) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CONCURRENCY_MAX = 100_000
+_TRANSACTION = ("prepare", "commit", "abort")
 
 OPTIONS: dict[str, frozenset[str]] = {
     "source": SourceOptions.__optional_keys__,
@@ -201,6 +202,13 @@ def _check_source(spec: OperatorSpec) -> None:
 
 def _check_sink(spec: OperatorSpec) -> None:
     _check_connector(spec, "sink", ("open", "write", "close", "begin", "receive", "attend", "finish"), _sink_hint)
+    has = [name for name in _TRANSACTION if callable(getattr(spec.fn, name, None))]
+    if has and len(has) < len(_TRANSACTION):
+        raise NotCallableError(
+            f"The sink of {spec.name!r} has {' and '.join(has)} only; one that publishes with the epochs of a "
+            f"checkpoint has {', '.join(_TRANSACTION)}.",
+            "Add the rest, or choose other names for methods that are no part of this.",
+        )
 
 
 def _check_connector(spec: OperatorSpec, kind: str, methods: tuple[str, ...], hint: Callable[[Any], str]) -> None:

@@ -7,7 +7,8 @@ work per batch is cheap and work per record is not. Connectors may touch files a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,17 +101,68 @@ class Source(ABC, Generic[T_co]):
         """Open a partition at its first record whose offset is at least this one."""
 
 
+#: What readers of a sink's target see of a tuple that was sent again after a loss.
+Delivery = Literal["at_least_once", "idempotent", "transactional"]
+
+
+@runtime_checkable
+class Transactional(Protocol):
+    """A sink that publishes what it took in when an epoch of a checkpoint is durable, and not before.
+
+    ``prepare`` and ``snapshot`` come between two writes, ``commit`` too; none of them beside another. With a checkpoint
+    ``close`` comes last and publishes nothing. Without one ``prepare(1)`` and ``commit(1)`` come at the end, in front
+    of ``close``; what is lost with a worker before fails the query, as keyed state does.
+    """
+
+    def prepare(self, epoch: int) -> Callable[[], object] | None:
+        """All that was written and not prepared yet belongs to this epoch from now on.
+
+        What it returns is called by another thread, beside further writes, and makes that durable; the epoch counts
+        only if it returns, and it is called again with the next epoch if it did not. ``snapshot`` comes right after.
+        """
+        ...
+
+    def commit(self, epoch: int) -> None:
+        """Publish an epoch that was prepared: it is durable now. Called again after a recovery, maybe elsewhere."""
+        ...
+
+    def abort(self, epoch: int) -> None:
+        """Nothing that was written or prepared for this epoch or a later one is ever to be published.
+
+        Called once where a task begins, in a new object that was opened and has what ``restore`` gave it.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class SinkStart:
+    """How a query begins, for its sinks on the driver: with a checkpoint, and going on from what it finds in it."""
+
+    durable: bool = False
+    resumed: bool = False
+
+
 class Sink(ABC):
     """An output; each task of the operator writes to a copy of its own.
 
     Set ``idempotent`` where writing the same value twice has the effect of writing it once, ``atomic`` where a write
-    that raises has written nothing, and ``wants_origins`` to have ``write_origins`` called in place of ``write``.
+    that raises has written nothing, and ``wants_origins`` to have ``write_origins`` called in place of ``write``. A
+    class with ``prepare``, ``commit`` and ``abort`` is ``Transactional``. Where ``remembered`` is set, a driver that
+    goes on from a checkpoint gives ``receive_from`` again what the one before it had given.
     """
 
     label: str = "sink"
     idempotent: bool = False
     atomic: bool = False
     wants_origins: bool = False
+    remembered: bool = False
+
+    def delivery(self, *, durable: bool) -> Delivery:
+        """What readers get, with a checkpoint (``durable``) and without."""
+        del durable
+        if isinstance(self, Transactional):
+            return "transactional"
+        return "idempotent" if self.idempotent else "at_least_once"
 
     def open(self, ctx: TaskContext) -> None:  # noqa: B027 - optional
         """Get ready; called once in the task's process before the first write."""
@@ -139,6 +191,15 @@ class Sink(ABC):
     def preflight(self) -> None:  # noqa: B027 - optional
         """On the driver, before Spark starts, raise a named error if this cannot be written to; changes nothing."""
 
+    def preflight_durable(self) -> None:
+        """``preflight`` of a query with a checkpoint, which may have written here before."""
+        self.preflight()
+
+    def begin_from(self, start: SinkStart) -> None:
+        """``begin`` with more to go by."""
+        del start
+        self.begin()
+
     def begin(self) -> None:  # noqa: B027 - optional
         """On the driver, forget what an earlier query left in this object; called when a query starts."""
 
@@ -161,3 +222,10 @@ class Sink(ABC):
 
     def finish(self, error: Exception | None) -> None:  # noqa: B027 - optional
         """On the driver, learn that the query has ended, and what it failed with if it failed."""
+
+
+def delivery_of(sink: Any, *, durable: bool) -> Delivery:
+    """What readers of a sink get; of one that only has a sink's methods, by those it has."""
+    if isinstance(sink, Sink):
+        return sink.delivery(durable=durable)
+    return "transactional" if isinstance(sink, Transactional) else "at_least_once"

@@ -66,6 +66,10 @@ class TaskContext:
     logger: logging.Logger
     clock: Clock
     emit_to_driver: Callable[[Any], None]
+    #: Of a query with a checkpoint: what tells it from others, its starts on it, and its deployments in this start.
+    checkpoint: str = ""
+    attempt: int = 0
+    execution: int = 0
 
 
 class State(Protocol[S]):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import nearest
 from .callables import check_function
 from .checks import check_key, check_spec
+from .contracts import Sink
 from .counts import upstream_first
 from .errors import (
     CycleError,
@@ -50,7 +51,7 @@ def validate(topology: Topology) -> None:
     ship(topology)
 
 
-def check_ends(topology: Topology) -> None:
+def check_ends(topology: Topology, *, durable: bool = False) -> None:
     """Look, on the driver and before Spark starts, whether sources find their input and sinks can write.
 
     Unlike ``validate`` this touches files: it lists the partitions of every source and asks every sink.
@@ -58,6 +59,8 @@ def check_ends(topology: Topology) -> None:
     for spec in topology.operators.values():
         if spec.kind == "source":
             spec.fn.partitions()
+        elif spec.kind == "sink" and isinstance(spec.fn, Sink):
+            spec.fn.preflight_durable() if durable else spec.fn.preflight()
         elif spec.kind == "sink" and hasattr(spec.fn, "preflight"):  # anything with a sink's methods is one
             spec.fn.preflight()
 

@@ -13,7 +13,7 @@ from tailrace.program.errors import CloseError, OperatorError, operator_error, s
 from tailrace.topology.callables import function_name
 from tailrace.topology.errors import MissingFieldError
 from tailrace.topology.operators import KEYED_VERBS
-from tailrace.worker.execution.task import CloseWork, ReadWork, TickWork
+from tailrace.worker.execution.task import CloseWork, CommitWork, ReadWork, TickWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def call_error(operator: str, task: int, call: str, error: BaseException) -> TailraceError:
-    """Name the operator whose ``open()``, ``tick()`` or ``close()`` raised; there is no value to go on without."""
+    """Name the operator whose ``open()``, ``tick()``, ``commit()`` or the like raised: there is no value to blame."""
     if isinstance(error, TailraceError):
         return type(error)(f"Operator {operator!r}, task {task}, {call}: {error.message}", error.hint)
     kind = CloseError if call == "close()" else OperatorError
@@ -40,8 +40,9 @@ def named_error(work: Work) -> TailraceError:
     if isinstance(error, TailraceError) or error is None:
         return error or OperatorError(f"Operator {task.name!r}, task {task.index}, failed.")
     operator = task.chain.at.operator
-    if isinstance(work, TickWork | CloseWork):
-        return call_error(operator, task.index, "tick()" if isinstance(work, TickWork) else "close()", error)
+    for kind, call in ((TickWork, "tick()"), (CloseWork, "close()"), (CommitWork, "commit()")):
+        if isinstance(work, kind):
+            return call_error(operator, task.index, call, error)
     if isinstance(work, ReadWork) and not work.batch.values:
         return OperatorError(
             f"Source {operator!r}, task {task.index}, cannot read on in its partition {work.partition}: "

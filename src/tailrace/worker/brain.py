@@ -27,6 +27,7 @@ from tailrace.worker.checkpoint.restore import no_store
 from tailrace.worker.checkpoint.shadows import Shadows
 from tailrace.worker.deployment import Deployment, Surroundings
 from tailrace.worker.execution.scheduler import HELD_US, IDLE_US
+from tailrace.worker.execution.task import CommitWork
 
 from .blame import call_error, grouping_error, named_error
 from .ending import close_states, close_task
@@ -284,6 +285,8 @@ class WorkerBrain:
                 now_ns = self.clock.now_ns()
                 for _, count, since_ns in work.arrivals:
                     task.latencies.add_many(now_ns - since_ns, count)
+        if isinstance(work, CommitWork):
+            deployment.transactions.committed(work)
         if deployment.cutter is not None and deployment.cutter.waits:
             deployment.cutter.returned(task)
         if task.is_read and not task.in_flight:

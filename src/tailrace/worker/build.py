@@ -5,7 +5,7 @@ Called by the brain when the coordinator deploys; every worker numbers channels 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tailrace.acking.adaptive_timeout import TimeoutSettings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailrace.acking.replay import Replays
     from tailrace.clock import Clock
     from tailrace.program.program import Program
-    from tailrace.protocol import KeyTable
+    from tailrace.protocol import Durability, KeyTable
     from tailrace.routing import Router
     from tailrace.routing.near import Row
     from tailrace.topology.operators import OperatorSpec, TaskContext
@@ -60,8 +60,13 @@ class Site:
     tables: dict[int, KeyTable] = field(default_factory=dict)
     #: Told whose code is about to run while tasks are built: constructors, and readers that are opened.
     enter: Callable[[str, int], None] = lambda _operator, _task: None
-    #: Which deployment of the query this is, where it has checkpoints.
-    execution: int = 0
+    #: Which start and deployment of the query this is, where it has checkpoints.
+    durability: Durability | None = None
+
+    @property
+    def execution(self) -> int:
+        """Which deployment this is; 0 without checkpoints."""
+        return 0 if self.durability is None else self.durability.execution
 
     @property
     def first_attempt(self) -> int:
@@ -89,7 +94,10 @@ def build_task(program: Program, site: Site, stage: Stage, index: int) -> Task:
 
     def context_of(spec: OperatorSpec) -> TaskContext:
         site.enter(spec.name, index)
-        return site.context_of(spec, index, stage.tasks)
+        context, order = site.context_of(spec, index, stage.tasks), site.durability
+        if order is None:
+            return context
+        return replace(context, checkpoint=order.checkpoint, attempt=order.attempt, execution=order.execution)
 
     backend_of = backends_of(program.settings, group_count(stage.tasks, program.settings.key_groups))
     chain = Chain(stage, edges, context_of, backend_of)

@@ -16,6 +16,7 @@ from tailrace.worker.build import Site
 from tailrace.worker.checkpoint.cutter import Cutter, KeptCut
 from tailrace.worker.checkpoint.holding import InputHold
 from tailrace.worker.checkpoint.restore import restore_from_memory, restore_from_store
+from tailrace.worker.checkpoint.transactions import Transactions
 from tailrace.worker.exchange.acks import Acknowledger
 from tailrace.worker.exchange.delivery import Delivery
 from tailrace.worker.exchange.nearness import Nearness
@@ -97,7 +98,7 @@ class Deployment:
         site = Site(
             around.slot, around.attempt, order.placement, order.partitions, around.clock, around.context_of,
             nearness.rows(order.placement), order.queues, order.tables, around.enter,
-            0 if order.durability is None else order.durability.execution,
+            order.durability,
         )  # fmt: skip
         self.program = program
         self.site = site
@@ -125,8 +126,9 @@ class Deployment:
         self.available = Availability(worker)
         self.answers = StateAnswers(worker, program.settings.frame_bytes_max)
         self.reporter = Reporter(worker, self.uplink, self.operations, peers, around.of_process, around.report_numbers)
+        self.transactions = Transactions(worker)
         #: Cuts the tasks for checkpoints, where the query has some.
-        self.cutter = None if order.durability is None else Cutter(worker, order.durability)
+        self.cutter = None if order.durability is None else Cutter(worker, order.durability, self.transactions)
         self.input_hold = InputHold(worker)
         self.invariants = WorkerInvariants(worker, site, self.operations, self.cutter)
         self._tasks_changed()
@@ -197,6 +199,7 @@ class Deployment:
                 cutter.reach(epoch)
             case protocol.EpochDurable(epoch=epoch):
                 cutter.durable(epoch)
+                self.transactions.durable(epoch)
 
     def is_current(self, frames: list[Opened]) -> bool:
         """Whether a message is of this deployment; one of a later epoch has the tasks cut first."""
@@ -235,6 +238,7 @@ class Deployment:
             }
         if self.cutter is not None:
             self.cutter.begin(KeptCut({}, parts))
+            self.transactions.begin(order.epoch)
         return restored
 
     def resume(self, slot: int, *, lost: bool) -> None:

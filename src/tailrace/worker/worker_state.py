@@ -90,7 +90,7 @@ class WorkerState:
     def thaw(self, task: Task) -> None:
         """Let a task that was frozen go on."""
         task.queued = False
-        if task.inbox is not None and task.inbox.has_more:
+        if task.has_more:
             self.enqueue(task)
         for box in task.boxes:
             if box.values or box.ended:

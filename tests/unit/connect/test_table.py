@@ -47,7 +47,7 @@ def test_rows_count_from_their_commit_on(desk):
     task = desk.task()
     task.write_origins(rows(1, 2), [11, 12])
     assert desk.ids() == []
-    desk.table.commit("in:0")
+    desk.table.commit_batch("in:0")
     assert desk.ids() == [1, 2]
     assert desk.table.has("in:0")
     assert not desk.table.has("in:1")
@@ -55,13 +55,13 @@ def test_rows_count_from_their_commit_on(desk):
 
 def test_a_batch_that_is_run_again_after_its_commit_is_not_written_again(desk):
     desk.task().write_origins(rows(1), [11])
-    desk.table.commit("in:0")
+    desk.table.commit_batch("in:0")
     again = FeedServer(desk.folder)
     assert again.table.has("in:0")
     again.task().write_origins(rows(1), [11])
-    again.table.commit("in:0")
+    again.table.commit_batch("in:0")
     again.task().write_origins(rows(2), [12])
-    again.table.commit("in:1")
+    again.table.commit_batch("in:1")
     assert again.ids() == [1, 2]
 
 
@@ -69,7 +69,7 @@ def test_what_was_not_committed_before_a_restart_is_no_part_of_the_table(desk):
     desk.task().write_origins(rows(1), [11])
     again = FeedServer(desk.folder)
     again.task().write_origins(rows(1), [11])
-    again.table.commit("in:0")
+    again.table.commit_batch("in:0")
     assert again.ids() == [1]
     assert len(list((desk.folder / "out" / "data").iterdir())) == 1
 
@@ -84,7 +84,7 @@ def test_what_a_lost_task_had_written_is_not_doubled_by_its_successor(desk):
     third = desk.task()
     third.write_origins(rows(5, 6), [15, 16])
     desk.task(1).write_origins(rows(7), [11])  # another task's numbers are its own affair
-    desk.table.commit("in:0")
+    desk.table.commit_batch("in:0")
     assert sorted(desk.ids()) == [1, 2, 3, 3, 4, 5, 6, 7]
 
 
@@ -101,7 +101,7 @@ def test_where_time_decides_a_successor_doubles_nothing_across_commits(tmp_path)
 def test_rows_that_hang_on_no_root_are_all_kept(desk):
     desk.task().write(rows(1, 1))
     desk.task().write(rows(1))
-    desk.table.commit("in:0")
+    desk.table.commit_batch("in:0")
     assert desk.ids() == [1, 1, 1]
 
 
@@ -124,9 +124,9 @@ def test_the_end_of_a_query_commits_what_is_complete(desk, commits, error, aband
 
 def test_two_writers_of_one_table_are_told(desk):
     other = FeedServer(desk.folder)
-    desk.table.commit("in:0")
+    desk.table.commit_batch("in:0")
     with pytest.raises(SpoolError, match="written by someone else"):
-        other.table.commit("in:0")
+        other.table.commit_batch("in:0")
 
 
 def test_another_schema_in_the_same_folder_is_told(desk):

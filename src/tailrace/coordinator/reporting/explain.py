@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tailrace.coordinator.reporting.durability import explained_durability
 from tailrace.coordinator.reporting.stuck import explained
 from tailrace.receiving.shared import shares
+from tailrace.topology.contracts import delivery_of
 
 if TYPE_CHECKING:
     from tailrace.coordinator.brain import CoordinatorBrain
@@ -36,6 +37,7 @@ def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
         for edge in program.plan.outputs[stage.id]:
             target = program.plan.stages[edge.dst_stage].head.name
             lines.append(f"    {edge.src} -> {target} ({edge.grouping})")
+    lines += _sinks(program)
     lines += _shared_queues(program, brain)
     lines += _decisions(brain)
     lines += explained_durability(brain)
@@ -53,6 +55,21 @@ def explain(program: Program, brain: CoordinatorBrain, hosted_by: str) -> str:
             f"pid {member.register.pid}; within its node: {within}, else TCP"
         )
     return "\n".join(lines)
+
+
+def _sinks(program: Program) -> list[str]:
+    """What readers of each sink get when something is lost."""
+    sinks = [spec for stage in program.plan.stages for spec in stage.operators if spec.kind == "sink"]
+    meanings = {
+        "at_least_once": "what was written before a loss may come again",
+        "idempotent": "what comes again has no effect",
+        "transactional": "each value once, with the epochs of the checkpoint"
+        if program.durable
+        else "each value once, when the query ends; there is no checkpoint",
+    }
+    kinds = [(spec.name, delivery_of(spec.fn, durable=program.durable)) for spec in sinks]
+    found = [f"  {name}: {kind.replace('_', ' ')} ({meanings[kind]})" for name, kind in kinds]
+    return ["", "Sinks", *found] if found else []
 
 
 def _policy(brain: CoordinatorBrain, step: str, value: str) -> str:

@@ -159,7 +159,7 @@ class Feeds:
                 gate.check()  # another DataFrame's batch may have taken long
                 self._feed(name, df, batch)
                 for table in self._tables:
-                    table.commit(epoch)
+                    table.commit_batch(epoch)
 
         writer = source.df.writeStream.foreachBatch(take).queryName(f"{query.name}-{name}-{query.id[:8]}")
         if source.checkpoint is not None:

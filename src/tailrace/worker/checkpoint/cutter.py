@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from tailrace.state.backend import StateBackend
     from tailrace.transport.message_codec import Opened
+    from tailrace.worker.checkpoint.transactions import Transactions
     from tailrace.worker.execution.task import Task
     from tailrace.worker.worker_state import WorkerState
 
@@ -84,8 +85,9 @@ class KeptCut:
 class Cutter:
     """The cuts of one deployment."""
 
-    def __init__(self, worker: WorkerState, order: protocol.Durability) -> None:
+    def __init__(self, worker: WorkerState, order: protocol.Durability, transactions: Transactions) -> None:
         self._worker = worker
+        self._transactions = transactions
         self._attempt = order.attempt
         self.execution = order.execution
         #: The newest epoch that has reached this worker.
@@ -197,6 +199,7 @@ class Cutter:
     def _cut(self, task: Task, marks: dict[int, int]) -> None:
         """Take what a task is now; from here on it belongs to the next epoch."""
         epoch, ident = self.epoch, (task.stage.id, task.index)
+        self._transactions.prepare(task, epoch)
         part = self._part(task, marks)
         states = {name: step.state for name, step in task_state.stateful(task)}
         for state in states.values():
@@ -224,6 +227,7 @@ class Cutter:
             codec.dumps(kept) if kept else b"",
             driver.next_numbers(task),
             driver.untaken(task),
+            list(task.prepared),
         )
 
     def _drawings(self, ident: TaskId, states: dict[str, StateBackend]) -> dict[str, _Drawing]:
@@ -265,7 +269,8 @@ class Cutter:
         self._drafts = []
         name = part_name(epoch, self._attempt, self.execution, str(self._worker.slot))
         tasks = [(draft.task.stage.id, draft.task.index, draft.is_base) for draft in drafts]
-        self.writes.append(PartWrite(self.execution, epoch, name, lambda: _encoded(epoch, drafts), tasks))
+        syncs = [sync for draft in drafts for sync in draft.task.syncs]
+        self.writes.append(PartWrite(self.execution, epoch, name, lambda: _encoded(epoch, drafts, syncs), tasks))
 
     def _abandon(self) -> None:
         """Give up an epoch whose part was not drawn yet: another one is here."""
@@ -283,6 +288,8 @@ class Cutter:
             self._worker.control_out.append(protocol.CutFailed(write.epoch, message, getattr(error, "hint", "")))
             return
         self._written = write.epoch
+        for task, _ in self.kept[write.epoch].tasks.values():
+            task.syncs = []
         numbers = {
             f"{name}/{index}": number
             for (_, index), (_, part) in self.kept[write.epoch].tasks.items()
@@ -293,7 +300,10 @@ class Cutter:
         )
 
 
-def _encoded(epoch: int, drafts: list[_Draft]) -> bytes:
+def _encoded(epoch: int, drafts: list[_Draft], syncs: list[Callable[[], object]]) -> bytes:
+    """What sinks have prepared must be durable when the part is."""
+    for sync in syncs:
+        sync()
     return encode_part(WorkerPart(epoch, [_whole(draft) for draft in drafts]))
 
 

@@ -80,6 +80,7 @@ def _resume(task: Task, part: TaskPart, worker: WorkerState) -> None:
     if task.deduplicator is not None:
         task.deduplicator.expect_replays()
     task.finished = part.finished
+    task.prepared = list(part.prepared)
     if part.finished:
         task.next_tick_ns = None
     if task.own is not None:

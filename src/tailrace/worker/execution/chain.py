@@ -94,6 +94,10 @@ class Chain:
             self.steps[link.src].consumers.setdefault(link.port, []).append(self.steps[link.dst].feed)
         for edge in edges:
             self.steps[edge.src].consumers.setdefault(edge.port, []).append(self._collector(edge.id))
+        #: Sinks that publish with the epochs of a checkpoint.
+        self.transactional = [
+            step for step in self.steps.values() if isinstance(step, SinkStep) and step.outlives_input
+        ]
         self._tickers = [step for step in self.steps.values() if step.tick_every_s is not None]
 
     def _origins(self) -> Sequence[int] | None:
@@ -105,9 +109,9 @@ class Chain:
 
         return collect
 
-    def open(self) -> None:
-        """Open all operators, upstream first."""
-        for step in self.steps.values():
+    def open(self, *, ended: bool = False) -> None:
+        """Open all operators, upstream first; where the input has ended, those that still have something to do."""
+        for step in self.transactional if ended else self.steps.values():
             self.at.operator = step.spec.name
             self._half_open = step
             step.open()
@@ -157,8 +161,8 @@ class Chain:
     def close(self) -> Outputs:
         """Close all operators, upstream first, so that what one gives out last still passes the next."""
         collected: Outputs = []
-        while self._open:
-            step = self._open.pop(0)
+        for step in [step for step in self._open if not step.outlives_input]:
+            self._open.remove(step)
             self.at.operator = step.spec.name
             collected += self._emit([(step, step.close())])
         return collected
@@ -172,16 +176,39 @@ class Chain:
         failed: list[tuple[str, Exception]] = []
         if self._half_open is not None:
             with contextlib.suppress(Exception):
-                self._half_open.close()
+                self._half_open.release()
             self._half_open = None
         while self._open:
             step = self._open.pop(0)
             self.at.operator = step.spec.name
             try:
-                step.close()
+                step.release()
             except Exception as error:  # noqa: BLE001 - a user's close() may raise anything
                 failed.append((step.spec.name, error))
         return failed
+
+    def prepare(self, epoch: int) -> list[Callable[[], object]]:
+        """What sinks have taken in belongs to this epoch; gives what makes it durable."""
+        found: list[Callable[[], object]] = []
+        for step in self.transactional:
+            self.at.operator = step.spec.name
+            make_durable = step.sink.prepare(epoch)
+            if make_durable is not None:
+                found.append(make_durable)
+        return found
+
+    def commit(self, epochs: list[int]) -> None:
+        """Let sinks publish epochs that are durable."""
+        for step in self.transactional:
+            self.at.operator = step.spec.name
+            for epoch in epochs:
+                step.sink.commit(epoch)
+
+    def abort(self, epoch: int) -> None:
+        """Let sinks forget what an earlier execution has left of this epoch and later ones."""
+        for step in self.transactional:
+            self.at.operator = step.spec.name
+            step.sink.abort(epoch)
 
     def _emit(self, given: list[tuple[Step, Sequence[Any]]]) -> Outputs:
         for step, values in given:

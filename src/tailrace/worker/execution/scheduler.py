@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.worker.execution.task import CloseWork, ReadWork, Task, TickWork, Work
+from tailrace.worker.execution.task import CloseWork, CommitWork, ReadWork, Task, TickWork, Work
 
 if TYPE_CHECKING:
     from tailrace.worker.exchange.acks import Acknowledger
@@ -67,7 +67,7 @@ class Scheduler:
     def again(self, task: Task) -> None:
         """A piece of a task's work came back: what it gave is to be sent, and it may have more to do."""
         self._worker.mark_dirty(task)
-        if task.inbox is not None and task.inbox.has_more:
+        if task.has_more:
             self._worker.enqueue(task)
 
     def _held_back(self, task: Task) -> bool:
@@ -85,6 +85,8 @@ class Scheduler:
             task.queued = False
             if task.in_flight and task.in_flight >= task.pieces_max:
                 continue  # comes back when a piece of its work does
+            if task.commits_due:
+                return self._commit_work(task)
             if task.closed or (task.next_tick_ns is not None and self._tick_due(task)):
                 continue
             inbox = task.inbox
@@ -189,6 +191,11 @@ class Scheduler:
     def _close_work(self, task: Task) -> Work:
         task.closing = True
         return task.issue(CloseWork(task))
+
+    def _commit_work(self, task: Task) -> Work:
+        """Publish what is durable; the rest of what the task has to do comes when this is back."""
+        task.committing = True
+        return task.issue(CommitWork(task, [epoch for epoch in task.prepared if epoch <= task.durable_epoch]))
 
     def wait_us(self) -> int:
         """How long nothing will be due, in microseconds, if no message comes; asked when ``next_work`` gave nothing."""

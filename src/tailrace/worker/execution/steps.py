@@ -17,7 +17,7 @@ from tailrace.errors import TailraceError
 from tailrace.hot import has_kind
 from tailrace.program.errors import user_stack
 from tailrace.state.errors import StateStorageError
-from tailrace.topology.contracts import Unreadable
+from tailrace.topology.contracts import Transactional, Unreadable, delivery_of
 from tailrace.topology.operators import PORT_DEAD, PORT_OUT, PORT_REST, DeadLetter, HasSnapshot
 from tailrace.worker.blame import step_error
 from tailrace.worker.execution.user_state import UserState
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 Sizes = list[int] | None
 Consumer = "Callable[[list[Any], Sizes], None]"
+
+
+#: The number of the epoch that a query without a checkpoint consists of.
+_ONLY_EPOCH = 1
 
 
 class _Failed:
@@ -83,6 +87,15 @@ class Step:
     def close(self) -> Sequence[Any]:
         """End the operator; what it gives is emitted."""
         return []
+
+    def release(self) -> None:
+        """Let go of what the user's object holds open, where its task goes on elsewhere or is given up."""
+        self.close()
+
+    @property
+    def outlives_input(self) -> bool:
+        """Whether there is something to do for it when its input has ended: an epoch to be published."""
+        return False
 
     def feed(self, values: list[Any], sizes: Sizes) -> None:
         """Run the operator over a batch and give the results on."""
@@ -298,6 +311,10 @@ class SinkStep(Step):
     def __init__(self, spec: OperatorSpec, ctx: TaskContext) -> None:
         super().__init__(spec, ctx)
         self.sink = copy.deepcopy(spec.fn)
+        self.durable = bool(ctx.checkpoint)
+        kind = delivery_of(self.sink, durable=self.durable)
+        #: Whether it is told of epochs; collect is not, whose values are part of the cut.
+        self.transactional = kind == "transactional" and isinstance(self.sink, Transactional)
         self._numbers: list[int] | None = None
 
     @property
@@ -310,9 +327,23 @@ class SinkStep(Step):
         self.sink.open(self.ctx)
 
     def close(self) -> Sequence[Any]:
-        """Close the sink."""
+        """Close the sink; without epochs, all it took in is published now."""
+        if self.transactional and not self.durable:
+            make_durable = self.sink.prepare(_ONLY_EPOCH)
+            if make_durable is not None:
+                make_durable()
+            self.sink.commit(_ONLY_EPOCH)
         self.sink.close()
         return []
+
+    def release(self) -> None:
+        """Close the sink and publish nothing."""
+        self.sink.close()
+
+    @property
+    def outlives_input(self) -> bool:
+        """Whether it publishes with epochs: the last one becomes durable after all tasks have ended."""
+        return self.transactional and self.durable
 
     def feed(self, values: list[Any], sizes: Sizes) -> None:
         """Write the batch."""

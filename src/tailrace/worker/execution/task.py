@@ -14,6 +14,8 @@ from tailrace.metrics.histogram import Histogram
 from tailrace.worker.snapshots.transit import TaskCounters
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.acking.dedup import Deduplicator
     from tailrace.acking.ledger import Ledger
     from tailrace.acking.replay import Replays
@@ -67,6 +69,12 @@ class Task:
         self.is_read = False
         #: Whether the deployment it belongs to is no more.
         self.dropped = False
+        #: Epochs that its sinks have prepared and not published yet, oldest first, and what makes the newest durable.
+        self.prepared: list[int] = []
+        self.syncs: list[Callable[[], object]] = []
+        #: The newest epoch that is durable, and whether a piece of work that publishes is out.
+        self.durable_epoch = 0
+        self.committing = False
         self.next_tick_ns: int | None = None
         #: Whether its last turn was a tick.
         self.ticked = False
@@ -88,6 +96,16 @@ class Task:
     def name(self) -> str:
         """The stage's name: its operators in order."""
         return "+".join(spec.name for spec in self.stage.operators)
+
+    @property
+    def commits_due(self) -> bool:
+        """Whether its sinks are to publish an epoch."""
+        return bool(self.prepared) and self.prepared[0] <= self.durable_epoch and not self.committing
+
+    @property
+    def has_more(self) -> bool:
+        """Whether it has something to do beside its source and ticks."""
+        return (self.inbox is not None and self.inbox.has_more) or self.commits_due
 
     @property
     def pieces_max(self) -> int:
@@ -322,3 +340,17 @@ class CloseWork(Work):
         """Close."""
         self.task.chain.origins = None
         self.outputs = self.task.chain.close()
+
+
+class CommitWork(Work):
+    """Epochs that are durable, to be published by a task's sinks."""
+
+    __slots__ = ("epochs",)
+
+    def __init__(self, task: Task, epochs: list[int]) -> None:
+        super().__init__(task, Batch([], None, numbers()))
+        self.epochs = epochs
+
+    def run(self) -> None:
+        """Publish."""
+        self.task.chain.commit(self.epochs)

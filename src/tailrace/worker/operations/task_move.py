@@ -239,10 +239,10 @@ class TaskMoveParticipant(Participant):
         """Close what a task holds open here; its operators live on elsewhere and are not closed."""
         for reader in task.source.readers.values() if task.source is not None else ():
             reader.close()
-        for step in task.chain.steps.values() if not task.closed else ():
-            if isinstance(step, SinkStep):
+        for step in task.chain.steps.values():
+            if isinstance(step, SinkStep) and (not task.closed or step.outlives_input):
                 try:
-                    step.close()
+                    step.release()
                 except Exception as error:
                     raise call_error(step.spec.name, task.index, "close()", error) from error
         self.scope.gone.append(task)

@@ -27,11 +27,10 @@ def rebuilt(data: bytes, move: Move, plan: TaskMoveParticipant, worker: WorkerSt
     partitions = [[*row[:-1], low.get(row[0], row[-1])] for row in site.partitions]
     there = replace(site, placement=placement, partitions=partitions)
     task = build_task(worker.program, there, worker.program.plan.stages[move.stage], move.task)
-    if not parcel.snapshot.closed:
-        try:
-            task.chain.open()
-        except Exception as error:
-            raise call_error(task.chain.at.operator, task.index, "open()", error) from error
+    try:
+        task.chain.open(ended=parcel.snapshot.closed)
+    except Exception as error:
+        raise call_error(task.chain.at.operator, task.index, "open()", error) from error
     install(task, parcel, worker.clock.now_ns())
     channel_epoch = channel_epoch_of(plan.epoch)
     for channel in task.inbox.channels.values() if task.inbox is not None else ():

@@ -42,6 +42,8 @@ def transit_of(task: Task, now_ns: int) -> TaskTransit:
         waiting=[] if inbox is None else waiting_batches(inbox.waiting, now_ns),
         dropped=0 if task.deduplicator is None else task.deduplicator.dropped,
         source=None if task.source is None else _source(task.source),
+        prepared=task.prepared,
+        durable_epoch=task.durable_epoch,
     )
 
 
@@ -51,6 +53,7 @@ def resume(task: Task, transit: TaskTransit, now_ns: int) -> None:
         step = task.chain.steps[name]
         step.skipped, step.dead_letters = counted.skipped, counted.dead_letters
     task.count_on(transit.counters)
+    task.prepared, task.durable_epoch = list(transit.prepared), transit.durable_epoch
     if task.mode == "inline":
         task.mode = transit.mode  # type: ignore[assignment] # it has shown that it blocks
     task.latencies = _histogram(transit.latencies)

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def pack(task: Task, now_ns: int) -> bytes:
-    """Describe a task that stands still; it stays as it is, in case the move is undone."""
+    """Describe a task that stands still; it stays as it is, in case the move is undone.
+
+    What sinks have prepared is made durable here: the new place could not, and only after a failed epoch is there any.
+    """
+    for sync in task.syncs:
+        sync()
     return snapshot.encode(TaskParcel(task_state.take(task), queues.transit_of(task, now_ns)))
 
 

@@ -31,7 +31,7 @@ def take(task: Task, marks: Mapping[int, int] | None = None) -> TaskSnapshot:
     operators = {}
     for name, step in task.chain.steps.items():
         keyed = [keyed_part(_all_of(step))] if isinstance(step, StatefulStep) else []
-        user = None if task.closed else _user_part(task, step)
+        user = None if task.closed and not step.outlives_input else _user_part(task, step)
         if keyed or user is not None:
             operators[name] = OperatorSnapshot(keyed, user=user)
     return TaskSnapshot(
@@ -50,7 +50,7 @@ def take_unkeyed(task: Task, marks: Mapping[int, int]) -> TaskSnapshot:
     """Describe all of a task but its keyed state, for a checkpoint: that is drawn bit by bit afterwards."""
     operators = {}
     for name, step in task.chain.steps.items():
-        user = None if task.finished else _user_part(task, step)
+        user = None if task.finished and not step.outlives_input else _user_part(task, step)
         if user is not None or isinstance(step, StatefulStep):
             operators[name] = OperatorSnapshot(user=user)
     return TaskSnapshot(task.stage.id, task.index, operators, _deduplicator_part(task, marks))
@@ -81,7 +81,7 @@ def restore_unkeyed(task: Task, snapshot: TaskSnapshot) -> None:
     """Let a task that was built again have all of a snapshot but the keyed state."""
     for name, part in snapshot.operators.items():
         user = task.chain.steps[name].user_state
-        if user is not None and part.user is not None and not snapshot.closed:
+        if user is not None and part.user is not None:
             user.restore(codec.loads(part.user))
     if snapshot.deduplicator is not None:
         task.deduplicator = restored_deduplicator(task, snapshot.deduplicator)

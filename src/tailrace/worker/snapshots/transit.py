@@ -82,6 +82,9 @@ class TaskTransit(msgspec.Struct, frozen=True):
     #: Duplicates that were dropped.
     dropped: int
     source: SourceTransit | None
+    #: Epochs that its sinks have prepared and not published, and the newest that is durable.
+    prepared: list[int]
+    durable_epoch: int
 
 
 class TaskParcel(msgspec.Struct, frozen=True):

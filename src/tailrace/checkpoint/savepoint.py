@@ -99,6 +99,7 @@ def open_empty(path: str | os.PathLike[str], options: Mapping[str, str] | None, 
 
 def copy_savepoint(source: ObjectStore, manifest: Manifest, target: ObjectStore) -> WrittenSavepoint:
     """Copy an epoch with all its objects; it is there from when its one entry is."""
+    manifest = msgspec.structs.replace(manifest, driver=())  # what sinks on the driver were given stays with the query
     size_bytes = copy_objects(source, manifest, target)
     entry = write_manifest(msgspec.structs.replace(manifest, number=1, kind="savepoint", restored_from=""))
     if not claim(target, manifest_name(1), entry):

@@ -33,7 +33,8 @@ def begin_from(restore: Savepoint, log: ManifestLog, program: Program, partition
             f"at {found.store.address}.",
             "Give checkpoint= an empty folder to begin from the savepoint, or leave restore= out to go on.",
         )
-    manifest = found.manifest
+    # What a sink on the driver was given belongs to the query that was saved.
+    manifest = msgspec.structs.replace(found.manifest, driver=())
     if check_change(restore, found, program, partitions):
         manifest = regrouped(found, log.store, restore, program, partitions)
     else:

@@ -72,13 +72,17 @@ class Checkpoints:
             self._failed(
                 f"it took longer than {settings.timeout_s:g} s; {waiting} had not come to the end of {self.state!r}"
             )
-        due = now_ns >= self._due_ns or self._last
+        due = self.is_due(now_ns)
         if self.state == "idle" and due and brain.operations.idle and all(each.open for each in brain.members.values()):
             self._due_ns = now_ns + int(settings.every_s * _NS_PER_S)
             self._begun_ns = now_ns
             self.epoch += 1
             self._marks, self._offsets, self._numbers = {}, {}, {}
             self._enter("marks", protocol.AskMarks(self.epoch), now_ns)
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether an epoch is to begin now."""
+        return now_ns >= self._due_ns or self._last
 
     @property
     def every_s(self) -> float:

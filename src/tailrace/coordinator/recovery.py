@@ -70,6 +70,8 @@ class Recovery:
         brain.state = "recovering"
         brain.checkpoints.lost()
         brain.operations.abandon(now_ns)
+        if self.standbys is not None:
+            self.standbys.reached.clear()  # whoever gets tasks has no shadow of them any more
         for member in brain.members.values():
             member.open = member.deployed = member.waits = False
             member.awaited = None
@@ -123,7 +125,7 @@ class Recovery:
             return
         if not (checkpoints.idle and brain.operations.idle and all(each.open for each in brain.members.values())):
             return
-        if brain.all_done or not (tasks := standbys.returning()):
+        if brain.all_done or not (tasks := standbys.returning(now_or_never=checkpoints.is_due(now_ns))):
             return
         slots = " and ".join(str(slot) for slot in sorted({*tasks.values()}))
         self.returns += 1

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tailrace.checkpoint.settings import Checkpoint
+from tailrace.checkpoint.stores.errors import StoreFullError
 from tailrace.checkpoint.stores.memory import MemoryStore
 from tailrace.config import Settings
 from tailrace.testing.inprocess import InProcess
@@ -18,6 +19,19 @@ SEEDS = 1
 SEEDS_SOAK = 60
 #: Reports, and with them what is known to be complete, come often, and little is under way at a time.
 SETTINGS = Settings(progress_s=0.0002, max_pending=24, batch_max=4, slice_us=1)
+
+
+class FullAtTimes(MemoryStore):
+    """Has no room for some manifests, so that their epochs fail after all parts were written."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__()
+        self._rng = random.Random(rng.random())
+
+    def _put_new(self, name: str, data: bytes) -> bool:
+        if name.startswith("manifest") and self._rng.random() < 0.2:
+            raise StoreFullError("There is no room left.")
+        return super()._put_new(name, data)
 
 
 def lose_workers(query: InProcess, rng: random.Random, workers: int) -> None:
@@ -48,10 +62,9 @@ def waits(query: InProcess) -> bool:
 def run(draw, seed: int) -> str:
     rng = random.Random(f"{draw.__name__} {seed}")
     drawn, workers = draw(rng), rng.randint(2, 4)
-    every = Checkpoint("memory", every_s=rng.choice([0.0005, 0.002]), standby=1)
-    with InProcess(
-        drawn.flow, workers=workers, settings=SETTINGS, seed=seed, store=MemoryStore(), checkpoint=every
-    ) as query:
+    every = Checkpoint("memory", every_s=rng.choice([0.0005, 0.002]), standby=1, tolerated_failures=10_000)
+    store = FullAtTimes(rng)
+    with InProcess(drawn.flow, workers=workers, settings=SETTINGS, seed=seed, store=store, checkpoint=every) as query:
         lose_workers(query, rng, workers)
         query.finish()
     return drawn.faults(drawn.out.values)

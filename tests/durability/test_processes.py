@@ -128,3 +128,35 @@ def test_a_driver_that_goes_on_has_what_the_one_before_collected(tmp_path):
     with ending(Query(second_drawn.flow, testing.ProcessHost(2), tr.Policy(), fast, every).start()) as second:
         ended(second)
     assert second_drawn.faults(second_drawn.out.values) == ""
+
+
+def test_a_standby_goes_on_without_a_load_and_gives_the_tasks_back(tmp_path):
+    flow, out, count = tr.Topology("standby"), tr.sinks.collect(), 8000
+    numbers = flow.source(tr.sources.rate(2000, count=count, partitions=2), tasks=2)
+    numbers.map(lambda v: v % 97, tasks=2).key_by(lambda v: v).count(tasks=2, name="counts").sink(out, tasks=2)
+    every = tr.Checkpoint(tmp_path / "checkpoint", every_s=0.2, standby=1)
+    with ending(Query(flow, testing.ProcessHost(3), tr.Policy(), tr.Settings(**QUICK), every).start()) as query:
+        recovery = query._brain.recovery
+        for kills in (1, 2):
+            until(lambda: all_followed(query), "standbys that hold the last epoch", query)
+            lost = query.workers_of("counts")[0]
+            os.kill(pids(query)[lost], signal.SIGKILL)
+            until(lambda kills=kills: recovery.count == kills and recovery.told[-1].took_ms >= 0, "a recovery", query)
+            until(lambda kills=kills: recovery.returns == kills, "the tasks' return", query)
+            until(lambda lost=lost: query.workers_of("counts")[0] == lost and all_open(query), "its old place", query)
+        losses = [each for each in recovery.told if "was lost" in each.why]
+        assert all(each.restored["standby"] for each in losses)
+        assert not any(each.restored["store"] for each in recovery.told)
+        assert "stands by for worker" in query.explain(text=True)
+        ended(query)
+    wanted = [(key, number + 1) for key in range(97) for number in range(len(range(key, count, 97)))]
+    assert sorted(out.values) == wanted
+    assert query.lastProgress["recoveries"]["count"] == 2
+    assert query.lastProgress["checkpoints"]["durable"] > 0
+
+
+def all_followed(query):
+    """Whether every standby holds its tasks as of the last epoch, and all tasks are where they belong."""
+    standbys, last = query._brain.recovery.standbys, durable(query)
+    reached = [standbys.reached.get(slot) for slot in standbys.of.values()]
+    return last is not None and bool(reached) and {*reached} == {last.epoch} and not standbys.displaced

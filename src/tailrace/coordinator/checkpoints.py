@@ -90,7 +90,7 @@ class Checkpoints:
             self._begun_ns = now_ns
         if self._held and not self.savepoints.drains and not self.savepoints.stopped:
             self._release()
-        due = (now_ns >= self._due_ns or self._last or self.savepoints.due) and not self.savepoints.ending
+        due = self.is_due(now_ns) and not self.savepoints.ending
         if self.state == "idle" and due and brain.operations.idle and all(each.open for each in brain.members.values()):
             self._due_ns = now_ns + int(settings.every_s * _NS_PER_S)
             self._begun_ns = now_ns
@@ -110,6 +110,10 @@ class Checkpoints:
         self._brain.tell_all(protocol.ReleaseInput())
         if self.state == "drain":
             self.state = "idle"
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether an epoch is to begin now."""
+        return now_ns >= self._due_ns or self._last or self.savepoints.due
 
     @property
     def every_s(self) -> float:

@@ -70,6 +70,8 @@ class Recovery:
         brain.state = "recovering"
         brain.checkpoints.lost()
         brain.operations.abandon(now_ns)
+        if self.standbys is not None:
+            self.standbys.reached.clear()  # whoever gets tasks has no shadow of them any more
         for member in brain.members.values():
             member.open = member.deployed = member.waits = False
             member.awaited = None
@@ -126,9 +128,11 @@ class Recovery:
         brain, checkpoints, standbys = self._brain, self._brain.checkpoints, self.standbys
         if standbys is None or checkpoints is None or not standbys.displaced or brain.draining:
             return
+        if checkpoints.savepoints.busy:  # whoever waits for one does not wait for this too
+            return
         if not (checkpoints.idle and brain.operations.idle and all(each.open for each in brain.members.values())):
             return
-        if brain.all_done or not (tasks := standbys.returning()):
+        if brain.all_done or not (tasks := standbys.returning(now_or_never=checkpoints.is_due(now_ns))):
             return
         slots = " and ".join(str(slot) for slot in sorted({*tasks.values()}))
         self.returns += 1

@@ -31,6 +31,9 @@ class Standbys:
         self.displaced: dict[TaskId, int] = {}
         #: Per worker the newest epoch as of which it holds what it was told to.
         self.reached: dict[int, int] = {}
+        #: The newest epoch that standbys were told of, and the one before.
+        self._told = 0
+        self._told_before = 0
 
     def follow(self) -> None:
         """An epoch is durable, or everyone is open again: tell each standby what to hold now."""
@@ -46,6 +49,8 @@ class Standbys:
             if member.open
         }
         self.of = choose_standbys(places, self.of)
+        if durable.epoch != self._told:
+            self._told_before, self._told = self._told, durable.epoch
         stages = {stage.head.name: stage.id for stage in brain.program.plan.stages}
         tasks: dict[int, list[tuple[int, int, list[str]]]] = {}
         for row in durable.tasks:
@@ -72,16 +77,17 @@ class Standbys:
                     self.displaced.setdefault((stage, task), slot)
             self.of.pop(slot, None)
 
-    def returning(self) -> dict[TaskId, int]:
-        """Tasks that can go back: their worker is open and holds them as of the last durable epoch."""
-        brain, checkpoints = self._brain, self._brain.checkpoints
-        durable = None if checkpoints is None else checkpoints.durable
+    def returning(self, *, now_or_never: bool) -> dict[TaskId, int]:
+        """Tasks that can go back: their worker is open and holds them as of the last durable epoch.
+
+        Where epochs follow one another without a pause that moment does not come: then the epoch before will do, and
+        what was written since is read from the store.
+        """
+        brain, least = self._brain, self._told_before if now_or_never else self._told
         return {
             ident: before
             for ident, before in self.displaced.items()
-            if before in brain.members
-            and brain.members[before].open
-            and (durable is None or self.reached.get(before) == durable.epoch)
+            if before in brain.members and brain.members[before].open and self.reached.get(before, -1) >= max(1, least)
         }
 
     def give_back(self, tasks: dict[TaskId, int]) -> None:

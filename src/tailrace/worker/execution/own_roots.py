@@ -70,6 +70,12 @@ class OwnRoots:
         self._kept = deque(kept)
         self.ledger.skip_to(self.partition, kept[0][0] if kept else following)
 
+    def resume(self, following: int, kept: list[tuple[int, int, list[Any], Sizes]]) -> None:
+        """Go on in another worker, where all that is kept is complete."""
+        self._next = following
+        self._kept = deque(kept)
+        self.ledger.skip_to(self.partition, following)
+
     def send_again(self, outlets: dict[int, Outlet], now_ns: int) -> None:
         """Send what is kept, after a recovery."""
         for offset, edge, values, sizes in self._kept:

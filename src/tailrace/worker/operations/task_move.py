@@ -136,7 +136,7 @@ class TaskMoveParticipant(Participant):
             for box in task.boxes:
                 box.paused = False
             every_s = task.chain.tick_every_s
-            if every_s is not None and not task.closed:
+            if every_s is not None and not task.finished:
                 task.next_tick_ns = worker.clock.now_ns() + int(every_s * _NS_PER_S)
             worker.thaw(task)
         self._reroute({move.stage for move in self.moves.values()})
@@ -200,7 +200,8 @@ class TaskMoveParticipant(Participant):
             # Pieces that are out come back; what waits is worked off at the new place.
             each.state = "still"
             worker.freeze(task)
-        if each.state == "still" and not task.in_flight and self.scope.acks.settled(task):
+        own_open = task.own is not None and bool(len(task.own.ledger))  # who waits for their acks is here
+        if each.state == "still" and not task.in_flight and not own_open and self.scope.acks.settled(task):
             self._send(each)
         if each.departure:
             each.departure.send(worker.outgoing, each.move.new, (self.epoch, each.row))
@@ -215,12 +216,13 @@ class TaskMoveParticipant(Participant):
 
     def _send(self, each: Leaving) -> None:
         """Let go of a task that stands still, with everything said on the ways out of it."""
+        worker = self.scope.worker
         each.state = "sent"
         each.next_tick_ns, each.task.next_tick_ns = each.task.next_tick_ns, None
         for box in self._ways_out(each.task):
             self.scope.channels.leave(box, channel_epoch_of(self.epoch), each.move.new)
         self.scope.channels.off_the_link()
-        each.departure = Departure(pack(each.task, self.scope.worker.clock.now_ns()))
+        each.departure = Departure(pack(each.task, worker.clock.now_ns(), worker.driver.next_numbers(each.task)))
 
     def _ways_out(self, task: Task) -> Iterator[Outbox]:
         """The ways out of a task that leaves, but for those to others that move: they are paused from the beginning."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.state import snapshot
+from tailrace.transport import codec
 from tailrace.worker.snapshots import queues, task_state
 from tailrace.worker.snapshots.transit import TaskParcel
 
@@ -16,14 +17,24 @@ if TYPE_CHECKING:
     from tailrace.worker.execution.task import Task
 
 
-def pack(task: Task, now_ns: int) -> bytes:
+def pack(task: Task, now_ns: int, driver_next: dict[str, int]) -> bytes:
     """Describe a task that stands still; it stays as it is, in case the move is undone.
 
     What sinks have prepared is made durable here: the new place could not, and only after a failed epoch is there any.
     """
     for sync in task.syncs:
         sync()
-    return snapshot.encode(TaskParcel(task_state.take(task), queues.transit_of(task, now_ns)))
+    own = task.own
+    return snapshot.encode(
+        TaskParcel(
+            task_state.take(task),
+            queues.transit_of(task, now_ns),
+            task.finished,
+            driver_next,
+            0 if own is None else own.next,
+            b"" if own is None else codec.dumps(own.kept(0)),
+        )
+    )
 
 
 def unpack(data: bytes) -> TaskParcel:
@@ -40,4 +51,8 @@ def low_water(parcel: TaskParcel) -> dict[int, int]:
 def install(task: Task, parcel: TaskParcel, now_ns: int) -> None:
     """Let a task that was built again, and opened unless it was closed, go on where the other one stopped."""
     task_state.restore(task, parcel.snapshot)
+    if parcel.finished:
+        task.finished, task.next_tick_ns = True, None
+    if task.own is not None and parcel.own:
+        task.own.resume(parcel.own_next, codec.loads(parcel.own))
     queues.resume(task, parcel.transit, now_ns)

@@ -92,6 +92,13 @@ class TaskParcel(msgspec.Struct, frozen=True):
 
     snapshot: TaskSnapshot
     transit: TaskTransit
+    #: Whether ``close()`` has run, although not all that it gave is complete.
+    finished: bool = False
+    #: Per operator the number of its next message to the driver.
+    driver_next: dict[str, int] = {}
+    #: The offset of the next root of its own, and those that a recovery may ask for, encoded; all are complete.
+    own_next: int = 0
+    own: bytes = b""
 
 
 class KeyGroupParcel(msgspec.Struct, frozen=True):

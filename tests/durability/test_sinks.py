@@ -15,7 +15,7 @@ from . import journals
 from .test_recovery import SETTINGS
 
 #: Seeds of each kind of loss.
-SEEDS = 10
+SEEDS = 7
 
 
 class MoodyStore(MemoryStore):

@@ -220,7 +220,8 @@ class TaskMoveParticipant(Participant):
         for box in self._ways_out(each.task):
             self.scope.channels.leave(box, channel_epoch_of(self.epoch), each.move.new)
         self.scope.channels.off_the_link()
-        each.departure = Departure(pack(each.task, self.scope.worker.clock.now_ns()))
+        worker = self.scope.worker
+        each.departure = Departure(pack(each.task, worker.clock.now_ns(), worker.driver.next_numbers(each.task)))
 
     def _ways_out(self, task: Task) -> Iterator[Outbox]:
         """The ways out of a task that leaves, but for those to others that move: they are paused from the beginning."""

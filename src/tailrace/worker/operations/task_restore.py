@@ -32,6 +32,7 @@ def rebuilt(data: bytes, move: Move, plan: TaskMoveParticipant, worker: WorkerSt
     except Exception as error:
         raise call_error(task.chain.at.operator, task.index, "open()", error) from error
     install(task, parcel, worker.clock.now_ns())
+    worker.driver.restore(task, parcel.driver_next, [])
     channel_epoch = channel_epoch_of(plan.epoch)
     for channel in task.inbox.channels.values() if task.inbox is not None else ():
         channel.channel_epoch = channel_epoch

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tailrace.worker.execution.task import Task
 
 
-def pack(task: Task, now_ns: int) -> bytes:
+def pack(task: Task, now_ns: int, driver_next: dict[str, int]) -> bytes:
     """Describe a task that stands still; it stays as it is, in case the move is undone.
 
     What sinks have prepared is made durable here: the new place could not, and only after a failed epoch is there any.
     """
     for sync in task.syncs:
         sync()
-    return snapshot.encode(TaskParcel(task_state.take(task), queues.transit_of(task, now_ns)))
+    return snapshot.encode(TaskParcel(task_state.take(task), queues.transit_of(task, now_ns), driver_next))
 
 
 def unpack(data: bytes) -> TaskParcel:

@@ -92,6 +92,8 @@ class TaskParcel(msgspec.Struct, frozen=True):
 
     snapshot: TaskSnapshot
     transit: TaskTransit
+    #: Per operator the number of its next message to the driver, which has taken all before.
+    driver_next: dict[str, int] = {}
 
 
 class KeyGroupParcel(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tailrace as tr
+from tailrace.connect.spool import Spool
 
 from . import flows
 
@@ -63,6 +64,7 @@ class Published(NamedTuple):
     def faults(self, wanted: Counter[str], *, zombies: bool) -> str:
         """What is wrong with what readers find at the end; empty if nothing is."""
         found = {"collect": list(self.out.values), "json_lines": lines_of(self.folder / "lines", "part-*.jsonl")}
+        found["table"] = rows_of(self.folder / "table")
         if not zombies:
             found["journal"] = lines_of(self.folder / "journal", "published-*")
         for name, values in found.items():
@@ -74,6 +76,12 @@ class Published(NamedTuple):
 
 def lines_of(folder: Path, pattern: str) -> list[Any]:
     return [tuple(json.loads(line)) for path in folder.glob(pattern) for line in path.read_text().splitlines()]
+
+
+def rows_of(folder: Path) -> list[Any]:
+    spool = Spool(str(folder), "out")
+    ranges = [part for number in range(spool.entries()) for part in spool.entry(number).ranges]
+    return [tuple(row.values()) for batch in spool.read(ranges) for row in batch.to_pylist()]
 
 
 def _counts_differ(wanted: Counter[str], values: list[Any]) -> str:
@@ -95,6 +103,7 @@ def counted(rng: random.Random, folder: Path, *, zombies: bool, count: int = 200
     (folder / "journal").mkdir(parents=True, exist_ok=True)
     counts.sink(out, tasks=rng.randint(1, 2))
     counts.shuffle().sink(tr.sinks.json_lines(folder / "lines"), tasks=rng.randint(1, 2))
+    counts.shuffle().sink(tr.sinks.table(folder / "table", "word string, number long"), tasks=rng.randint(1, 2))
     if not zombies:
         counts.sink(Journal(folder / "journal"), tasks=rng.randint(1, 2))
     return Published(flow, out, folder), Counter(word for line in lines for word in line.split())

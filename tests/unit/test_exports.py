@@ -47,7 +47,16 @@ PUBLIC = {
     },
     "tailrace.topology.split": {"in_order", "parallel_fold", "top_k", "total", "with_partial_keys"},
     "tailrace.connect.sources": {"dataframe", "items", "lines", "rate", "socket"},
-    "tailrace.connect.sinks": {"Collect", "collect", "console", "discard", "function", "json_lines", "table"},
+    "tailrace.connect.sinks": {
+        "Collect",
+        "collect",
+        "console",
+        "discard",
+        "function",
+        "json_lines",
+        "parquet",
+        "table",
+    },
 }
 
 

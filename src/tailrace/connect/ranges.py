@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .errors import SpoolError
 from .spool import Range, Segment, Spool, log_state
 
 if TYPE_CHECKING:
@@ -64,6 +65,21 @@ class UncommittedRanges:
         self._before = {} if at_rest else {task: each[-REMEMBERED_MAX:] for task, each in self._before.items()}
         self._pending = []
 
+    def enter(self, epoch: str, ranges: list[Range]) -> None:
+        """Let rows of a task's epoch count, unless they do: it is told again after a recovery, and by zombies."""
+        while epoch not in self.epochs:
+            number = self.next
+            try:
+                self._spool.append(number, epoch, ranges)
+            except SpoolError:
+                self.next, self.epochs = log_state(self._spool)  # another driver of the query, before or after this
+                if self.next == number:
+                    raise
+                continue
+            self.next += 1
+            self.rows += sum(each.rows for each in ranges)
+            self.epochs.add(epoch)
+
     def drop(self) -> None:
         """Leave out what was written since the last commit."""
         self._pending = []
@@ -100,3 +116,15 @@ class UncommittedRanges:
                 kept += [segment.append(batch) for batch in fresh if batch.num_rows]
         segment.close()
         return kept
+
+
+def joined(ranges: Iterable[Range]) -> list[Range]:
+    """The same rows in as few ranges as can be."""
+    found: list[Range] = []
+    for part in ranges:
+        last = found[-1] if found else None
+        if last is not None and (last.file, last.end) == (part.file, part.begin):
+            found[-1] = Range(last.file, last.begin, part.end, last.rows + part.rows)
+        else:
+            found.append(part)
+    return found

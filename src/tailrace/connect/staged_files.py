@@ -56,7 +56,7 @@ class StagedFiles:
             return None
         names, self._loose = self._loose, []
         self._prepared[epoch] = names
-        return _Sync(self._folder, names)
+        return DiskSync(self._folder, names)
 
     def commit(self, epoch: int) -> None:
         """Let readers see the files of an epoch."""
@@ -134,7 +134,7 @@ def is_published(name: str, suffix: str) -> bool:
     return PUBLISHED.fullmatch(name) is not None and name.endswith(suffix)
 
 
-class _Sync:
+class DiskSync:
     """Has the disk take some files. One that it could not take once is never durable: it would not fail again."""
 
     def __init__(self, folder: Path, names: list[str]) -> None:
@@ -143,6 +143,7 @@ class _Sync:
         self._failed: OutputError | None = None
 
     def __call__(self) -> None:
+        """Wait for the disk."""
         if self._failed is not None:
             raise self._failed
         try:

@@ -11,14 +11,15 @@ import pytest
 
 from tailrace.clock import FakeClock
 from tailrace.connect import errors, sinks
+from tailrace.connect.spool import Spool
 from tailrace.topology.contracts import SinkStart, delivery_of
 from tailrace.topology.operators import TaskContext
 
 
-def opened(sink, *, task=0, checkpoint="abc", attempt=1, execution=1):
+def opened(sink, *, task=0, checkpoint="abc", attempt=1, execution=1, emit=print):
     mine = pickle.loads(pickle.dumps(sink))
     mine.open(
-        TaskContext("op", task, 2, "q", logging.getLogger("test"), FakeClock(), print, checkpoint, attempt, execution)
+        TaskContext("op", task, 2, "q", logging.getLogger("test"), FakeClock(), emit, checkpoint, attempt, execution)
     )
     return mine
 
@@ -143,3 +144,55 @@ def test_parquet_refuses_rows_that_do_not_fit_and_results_of_others(tmp_path):
     sink.commit(1)
     with pytest.raises(errors.OutputExistsError, match="parquet"):
         sinks.parquet(tmp_path, "id long").preflight()
+
+
+def rows_in(folder):
+    spool = Spool(str(folder), "out")
+    return [
+        row["id"]
+        for number in range(spool.entries())
+        for batch in spool.read(spool.entry(number).ranges)
+        for row in batch.to_pylist()
+    ]
+
+
+def test_rows_of_a_table_count_with_their_epoch_and_once(tmp_path):
+    driver = sinks.table(tmp_path, "id long")
+    driver.begin_from(SinkStart(durable=True))
+    sent = []
+    task = opened(driver, emit=sent.append)
+    task.write([(1,), (2,)])
+    task.write([(3,)])
+    task.prepare(1)()
+    state = pickle.loads(pickle.dumps(task.snapshot()))
+    task.write([(4,)])
+    assert sent == []
+    task.commit(1)
+    driver.receive(*sent)
+    again = opened(driver, execution=2, emit=sent.append)
+    again.restore(state)
+    again.abort(2)
+    again.commit(1)
+    successor = sinks.table(tmp_path, "id long")
+    successor.begin_from(SinkStart(durable=True, resumed=True))
+    for each in (driver, successor):  # the one before was only taken for dead
+        each.receive(sent[1])
+    assert rows_in(tmp_path) == [1, 2, 3]
+    again.write([(5,)])
+    again.prepare(2)
+    again.commit(2)
+    for each in (successor, driver):
+        each.receive(sent[2])
+        each.finish(None)
+    assert rows_in(tmp_path) == [1, 2, 3, 5]
+
+
+def test_another_query_with_a_table_begins_its_own_epochs(tmp_path):
+    for number in (1, 2):
+        driver = sinks.table(tmp_path, "id long")
+        driver.begin_from(SinkStart(durable=True))
+        task = opened(driver, emit=driver.receive)
+        task.write([(number,)])
+        task.prepare(1)
+        task.commit(1)
+    assert rows_in(tmp_path) == [1, 2]

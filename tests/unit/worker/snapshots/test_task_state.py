@@ -120,7 +120,7 @@ def test_queues_and_counters_go_along_with_a_move_only():
     task.boxes[0].sent_total = 9
     (channel,) = task.inbox.channels.values()
     channel.ended = True
-    parcel = task_snapshot.unpack(task_snapshot.pack(task, 100))
+    parcel = task_snapshot.unpack(task_snapshot.pack(task, 100, {}))
     assert parcel.snapshot == task_state.take(task)
     task_snapshot.install(other, parcel, 200)
     assert [(batch.values, batch.heads) for _, batch, _ in other.inbox.waiting] == waiting
@@ -158,7 +158,7 @@ def test_what_waits_for_key_groups_comes_by_the_channels_of_the_new_task():
 
 
 def test_a_parcel_of_a_newer_version_is_refused_by_name():
-    data = bytearray(task_snapshot.pack(counting().task("count"), 0))
+    data = bytearray(task_snapshot.pack(counting().task("count"), 0, {}))
     data[3] += 1
     with pytest.raises(SnapshotVersionError, match="format version 2"):
         task_snapshot.unpack(bytes(data))

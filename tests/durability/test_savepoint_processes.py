@@ -11,7 +11,7 @@ from tests.queries import PATIENT, completed, ended, ending, pids, until
 
 import tailrace as tr
 from tailrace import testing
-from tailrace.checkpoint.errors import NoCheckpointError, SavepointExistsError, SavepointFailedError
+from tailrace.checkpoint.errors import CheckpointNeededError, SavepointExistsError, SavepointFailedError
 from tailrace.coordinator.errors import DrainTimeoutError
 from tailrace.coordinator.query import Query
 
@@ -99,6 +99,6 @@ def test_a_savepoint_that_cannot_be_made_is_refused_and_the_query_goes_on(tmp_pa
 def test_a_query_without_a_checkpoint_makes_no_savepoint(tmp_path):
     flow, _ = flow_of(2)
     with ending(start(flow, None)) as query:
-        with pytest.raises(NoCheckpointError):
+        with pytest.raises(CheckpointNeededError):
             query.savepoint(tmp_path / "none")
         query.stop(now=True)

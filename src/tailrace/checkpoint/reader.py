@@ -14,6 +14,8 @@ from tailrace.checkpoint.log import PARTS, ManifestLog
 from tailrace.checkpoint.objects import faults_of, missing, read_object
 from tailrace.checkpoint.part import decode_part
 from tailrace.checkpoint.stores.errors import ObjectMissingError
+from tailrace.state.gathered import gathered
+from tailrace.state.named import user_key
 from tailrace.transport import codec
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class OperatorState:
     size_bytes: int = 0
 
     def __len__(self) -> int:
-        return len(self.values) + len(self.encoded)
+        return len({user_key(key) for keys in (self.values, self.encoded) for key in keys})
 
     def add(self, snapshot: OperatorSnapshot) -> None:
         """Take in what a further part says; the oldest comes first."""
@@ -76,7 +78,10 @@ class OperatorState:
             self.encoded.pop(key, None)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Keys and values, decoded as far as their classes are here."""
+        """Keys and values, decoded as far as their classes are here; declared states are a dict by their names."""
+        yield from gathered(self._entries(), codec.loads_here)
+
+    def _entries(self) -> Iterator[tuple[Any, Any]]:
         yield from self.values.items()
         for key, data in self.encoded.items():
             yield key, codec.loads_here(data)

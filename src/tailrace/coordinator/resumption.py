@@ -20,6 +20,7 @@ from tailrace.checkpoint.objects import faults_of
 from tailrace.checkpoint.relay.server import StoreRelay
 from tailrace.checkpoint.stores import open_store
 from tailrace.errors import ConfigError
+from tailrace.topology.contracts import delivery_of
 
 from .savepoints.fitting import differences
 
@@ -115,8 +116,7 @@ def _tell_broken(found: Newest, program: Program, *, accept_older: bool) -> None
 
 def publishes(spec: OperatorSpec) -> bool:
     """Whether a sink publishes with epochs: then going back further than the last one would give things twice."""
-    sink = spec.fn
-    return spec.kind == "sink" and (getattr(sink, "delivery", "") == "exactly_once" or hasattr(sink, "prepare"))
+    return spec.kind == "sink" and delivery_of(spec.fn, durable=True) == "transactional"
 
 
 def check_fits(manifest: Manifest, program: Program, partitions: list[list[Any]]) -> None:

@@ -75,6 +75,10 @@ class ValueState(KeptState, Generic[T]):
         """Forget the value of the key at hand."""
         self._at.backend.delete(self._head())
 
+    def shown(self) -> Any:
+        """What the key at hand has, as plain Python."""
+        return self.get()
+
     def expire(self, key: Any, held: Any, now_ms: int) -> None:
         """Remove the value of a key, if that has expired."""
         del now_ms
@@ -145,6 +149,10 @@ class ListState(KeptState, Generic[T]):
         backend = self._at.backend
         for place in range(*(backend.get(head) or (0, 0))):
             yield backend.get((*head, place))
+
+    def shown(self) -> Any:
+        """What the key at hand has, as plain Python."""
+        return self.get()
 
     def expire(self, key: Any, held: Any, now_ms: int) -> None:
         """Remove the oldest values of a list, as far as they have expired; ``key`` is that of its head."""
@@ -274,6 +282,10 @@ class MapState(KeptState, Generic[K, V]):
             backend.put(head, last)
         else:
             backend.delete(head)
+
+    def shown(self) -> Any:
+        """What the key at hand has, as plain Python."""
+        return dict(self.items())
 
     def expire(self, key: Any, held: Any, now_ms: int) -> None:
         """Remove an entry of a map, if that has expired."""

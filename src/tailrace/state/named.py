@@ -86,6 +86,10 @@ class NamedStates:
         if self.expires:
             self.sweep()
 
+    def shown(self) -> dict[str, Any]:
+        """What the key at hand has, by the names of its states."""
+        return {name: state.shown() for name, state in self._declared.items() if state.exists()}
+
     def sweep(self) -> None:
         """Remove what has expired from among the next few entries, round and round."""
         now_ms = self.now()
@@ -121,6 +125,14 @@ class KeptState:
 
     def bind(self, codec: ValueCodec, what: str) -> None:
         """Get ready to hold values."""
+        raise NotImplementedError
+
+    def exists(self) -> bool:
+        """Whether the key at hand has anything."""
+        raise NotImplementedError
+
+    def shown(self) -> Any:
+        """What the key at hand has, as plain Python."""
         raise NotImplementedError
 
     def expire(self, key: Any, held: Any, now_ms: int) -> None:

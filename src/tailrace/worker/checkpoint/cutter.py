@@ -98,6 +98,8 @@ class Cutter:
         self._prepared: tuple[int, dict[int, int]] = (order.epoch, {})
         #: Tasks that are to be cut as soon as their work is back.
         self._pending: dict[Task, None] = {}
+        #: Tasks that are cut, and to be drawn as soon as their work is back: a thread has them meanwhile.
+        self._undrawn: dict[Task, _Draft] = {}
         self._drafts: list[_Draft] = []
         self._offsets: dict[int, int] = {}
         #: The newest cut whose part is known to be written: the next delta builds on it.
@@ -131,8 +133,8 @@ class Cutter:
 
     @property
     def active(self) -> bool:
-        """Whether something is still to be drawn."""
-        return bool(self._drafts)
+        """Whether something is still to be drawn, and can be now."""
+        return any(draft.task not in self._undrawn for draft in self._drafts)
 
     # -- orders --------------------------------------------------------------------------------------------------
 
@@ -171,15 +173,19 @@ class Cutter:
             self._cut(task, self._prepared[1])
             self._worker.thaw(task)
             self._write_if_drawn()
+        elif task in self._undrawn and not task.in_flight:
+            self._draw_all(self._undrawn.pop(task))
+            self._worker.thaw(task)
+            self._write_if_drawn()
 
     def awaits(self, task: Task) -> bool:
-        """Whether a task is to be cut when its work comes back, and stands still until then."""
-        return task in self._pending
+        """Whether a task is to be cut or drawn when its work comes back, and stands still until then."""
+        return task in self._pending or task in self._undrawn
 
     @property
     def waits(self) -> bool:
-        """Whether a task must be cut when its work comes back."""
-        return bool(self._pending)
+        """Whether a task must be cut or drawn when its work comes back."""
+        return bool(self._pending) or bool(self._undrawn)
 
     def durable(self, epoch: int) -> None:
         """An epoch is published: nothing goes back before it."""
@@ -209,7 +215,7 @@ class Cutter:
         draft = _Draft(task, part, keyed)
         self._drafts.append(draft)
         if task.mode != "inline":  # a thread would change its state under the hands of whoever draws
-            self._draw(draft, sum(len(drawing.keys) for drawing in keyed.values()))
+            self._draw_all(draft)
         deduplicator, own = task.deduplicator, task.own
         for partition, offset in marks.items():
             if deduplicator is not None:
@@ -248,7 +254,14 @@ class Cutter:
         """Draw a few keys; called in every round while something is to be drawn."""
         left = _KEYS_PER_ROUND
         for draft in self._drafts:
-            left -= self._draw(draft, left)
+            task = draft.task
+            if task in self._undrawn:
+                continue
+            if task.in_flight and task.mode != "inline":  # its code was stuck in the loop, and was left to a thread
+                self._undrawn[task] = draft
+                self._worker.freeze(task)
+            else:
+                left -= self._draw(draft, left)
         if left > 0:
             self._write_if_drawn()
 
@@ -261,6 +274,9 @@ class Cutter:
             if keys:
                 drawing.drawn.append(drawing.state.delta(drawing.since, self.epoch, keys))
         return keys_max - left
+
+    def _draw_all(self, draft: _Draft) -> None:
+        self._draw(draft, sum(len(drawing.keys) for drawing in draft.keyed.values()))
 
     def _write_if_drawn(self) -> None:
         if self._pending or any(drawing.keys for draft in self._drafts for drawing in draft.keyed.values()):
@@ -275,9 +291,10 @@ class Cutter:
     def _abandon(self) -> None:
         """Give up an epoch whose part was not drawn yet: another one is here."""
         self._drafts = []
-        for task in self._pending:
+        for task in [*self._pending, *self._undrawn]:
             self._worker.thaw(task)
         self._pending.clear()
+        self._undrawn.clear()
 
     def written(self, write: PartWrite, size_bytes: int, error: Exception | None) -> None:
         """A part was written, or could not be; one that is late is left, because the next was not built on it."""

@@ -34,6 +34,10 @@ class StatefulStep:
 
     state: StateBackend
 
+    def shown(self, key: Any) -> Any:
+        """The state of a key, for whoever asks from outside; None if it has none."""
+        return self.state.get(key)
+
 
 class KeyedProcess(Process, StatefulStep):
     """A user's function or class with the state of the value's key, and with the states that it declares."""
@@ -66,6 +70,19 @@ class KeyedProcess(Process, StatefulStep):
         for value in values:
             key = key_of(value)  # type: ignore[misc]
             into.append(listed(process(key, value, cell.at(key))))
+
+    def shown(self, key: Any) -> Any:
+        """The state of a key; where states are declared, a dict of them by name."""
+        plain = self.state.get(key)
+        if self._named is None:
+            return plain
+        self._named.begin(self.state)
+        self._named.key = key
+        try:
+            found = self._named.shown()
+        finally:
+            self._named.key = NOTHING
+        return plain if not found else found if plain is None else {"": plain, **found}
 
     def _call_named(self, named: NamedStates, values: Sequence[Any], into: list[Any]) -> None:
         named.begin(self.state)  # may be another one since a move or a recovery

@@ -7,13 +7,16 @@ the deployment; the loop's thread calls it.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
+from tailrace.state.named import user_key
 from tailrace.transport import codec
 from tailrace.worker.execution.keyed_steps import StatefulStep
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tailrace.worker.execution.task import Task
     from tailrace.worker.worker_state import WorkerState
 
@@ -67,8 +70,19 @@ class StateAnswers:
         step = task.chain.steps[question.operator]
         if not isinstance(step, StatefulStep):
             raise TypeError(f"{question.operator!r} keeps no state by key")
-        if not question.key:
-            return codec.dumps(list(islice(step.state.items(), question.limit)))
-        key = codec.loads(question.key)
-        value = step.state.get(key)
-        return codec.dumps([] if value is None else [(key, value)])
+        keys = [codec.loads(question.key)] if question.key else list(islice(_keys(step), question.limit))
+        found = [(key, step.shown(key)) for key in keys]
+        return codec.dumps([(key, value) for key, value in found if value is not None])
+
+
+def _keys(step: StatefulStep) -> Iterator[Any]:
+    """The user's keys, each once."""
+    seen: set[Any] = set()
+    for pair in step.state.items():
+        entry = pair[0]
+        key = user_key(entry)
+        if key is entry:
+            yield key
+        elif key not in seen:
+            seen.add(key)
+            yield key

@@ -59,6 +59,8 @@ def stopped(query, rng, workers, address):
     if query.brain.state == "ended":
         return False
     request = query.ask_savepoint(MemoryStore.shared(address), drained=True)
+    if rng.random() < 0.3:
+        move_keys(query, rng)
     kills = rng.choice([0, 0, 1, 2])
     for _ in range(WAITS_MAX):
         if request.over:

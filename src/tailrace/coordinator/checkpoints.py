@@ -64,6 +64,8 @@ class Checkpoints:
         self._due_ns = 0
         #: Whether all tasks have come to their end: the query ends with the next epoch that is durable.
         self._last = False
+        #: Whether that was so when the epoch began: only then does it hold all that was done.
+        self._closing = False
         self.savepoints = SavepointRequests()
         #: Whether the input is held: nothing is in flight when the epoch is cut.
         self._held = False
@@ -90,6 +92,7 @@ class Checkpoints:
             self._begun_ns = now_ns
             self.epoch += 1
             self._marks, self._offsets, self._numbers = {}, {}, {}
+            self._closing = self._last
             self.savepoints.begun(self.epoch)
             if self.savepoints.drains and not self._held:
                 self._held = True
@@ -188,7 +191,7 @@ class Checkpoints:
 
     def _end_if_over(self) -> None:
         """End the query where the last epoch is durable: all tasks are done, or the drained savepoint is made of it."""
-        done = self._last and self._brain.all_done and not self.savepoints.busy
+        done = self._closing and self._brain.all_done and not self.savepoints.busy
         if done or self.savepoints.stopped:
             self._brain.end()
 
@@ -216,7 +219,7 @@ class Checkpoints:
     def lost(self) -> None:
         """A worker is lost: no epoch begins until everyone was deployed again."""
         self.state = "lost"
-        self._last = self._held = False
+        self._last = self._closing = self._held = False
         self.savepoints.lost()
 
     @property
@@ -279,7 +282,7 @@ class Checkpoints:
             execution=self.execution,
             epoch=self.epoch,
             created_unix_s=time.time(),
-            drained=self._last or self._held,
+            drained=self._closing or self._held,
             operators=operator_rows(plan),
             partitions=tuple(self._partition(row) for row in brain.partitions),
             tasks=tuple(

@@ -6,12 +6,13 @@ there are few, and each value is written a few times only. Blocking: called by w
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tailrace.checkpoint import sealing
-from tailrace.checkpoint.errors import CheckpointCorruptError, CheckpointTakenOverError
+from tailrace.checkpoint.errors import CheckpointCorruptError
 from tailrace.checkpoint.log import part_name
 from tailrace.checkpoint.stores.store import claim
 
@@ -40,6 +41,8 @@ class DriverObjects:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        #: Ends the names: starts before the first durable epoch have the same attempt and execution.
+        self._writer = f"driver-{uuid.uuid4().hex[:12]}"
         self._sizes: dict[str, int] = {}
 
     def read(self, names: Iterable[str]) -> list[DriverValue]:
@@ -61,15 +64,11 @@ class DriverObjects:
         if not values:
             return manifest
         names = list(manifest.driver)
-        size = sum(len(value.values) for value in values)
-        while names and self._sizes.get(names[-1], 0) <= size:
-            values = self._read(names[-1]) + values
-            size += self._sizes[names.pop()]
-        name = part_name(manifest.epoch, manifest.attempt, manifest.execution, "driver")
         data = sealing.seal(sealing.DRIVER, _encode(values))
-        if not claim(self._store, name, data):
-            raise CheckpointTakenOverError(
-                f"{name} was written by another start of the query.", "Let only one driver run it on a checkpoint."
-            )
+        while names and self._sizes.get(names[-1], 0) <= len(data):
+            values = self._read(names.pop()) + values
+            data = sealing.seal(sealing.DRIVER, _encode(values))
+        name = part_name(manifest.epoch, manifest.attempt, manifest.execution, self._writer)
+        claim(self._store, name, data)
         self._sizes[name] = len(data)
         return msgspec.structs.replace(manifest, driver=(*names, name))

@@ -251,7 +251,7 @@ class Checkpoints:
     def lost(self) -> None:
         """A worker is lost: no epoch begins until everyone was deployed again."""
         self.state = "lost"
-        self._last = self._closing = self._held = False
+        self._last = self._held = False
         self.savepoints.lost()
 
     @property

@@ -7,6 +7,7 @@ each round of the loop, because its backend knows what keys were. Owned by the d
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,8 @@ class Cutter:
         self._worker = worker
         self._transactions = transactions
         self._attempt = order.attempt
+        #: Ends the names of parts: starts before the first durable epoch have the same attempt and execution.
+        self._writer = f"{worker.slot}-{uuid.uuid4().hex[:12]}"
         self.execution = order.execution
         #: The newest epoch that has reached this worker.
         self.epoch = order.epoch
@@ -283,7 +286,7 @@ class Cutter:
             return
         epoch, drafts = self.epoch, self._drafts
         self._drafts = []
-        name = part_name(epoch, self._attempt, self.execution, str(self._worker.slot))
+        name = part_name(epoch, self._attempt, self.execution, self._writer)
         tasks = [(draft.task.stage.id, draft.task.index, draft.is_base) for draft in drafts]
         syncs = [sync for draft in drafts for sync in draft.task.syncs]
         self.writes.append(PartWrite(self.execution, epoch, name, lambda: _encoded(epoch, drafts, syncs), tasks))

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tailrace.checkpoint import sealing
-from tailrace.checkpoint.errors import CheckpointCorruptError, SavepointExistsError, SavepointMissingError
+from tailrace.checkpoint.errors import SavepointExistsError, SavepointMissingError
 from tailrace.checkpoint.log import ManifestLog, manifest_name
 from tailrace.checkpoint.manifest import write_manifest
+from tailrace.checkpoint.objects import read_object
 from tailrace.checkpoint.stores import open_store
 from tailrace.checkpoint.stores.errors import ObjectMissingError
 from tailrace.checkpoint.stores.store import claim
@@ -115,7 +116,7 @@ def copy_objects(source: ObjectStore, manifest: Manifest, target: ObjectStore) -
     """Copy what an entry needs, each object looked through first; gives the bytes."""
     size_bytes = 0
     for name in sorted(manifest.objects):
-        data = read_object(source, name, sealing.DRIVER if name in manifest.driver else sealing.PART)
+        data = whole_object(source, name, sealing.DRIVER if name in manifest.driver else sealing.PART)
         if not claim(target, name, data):
             raise SavepointExistsError(
                 f"{target.address} has another {name!r} already.", "Give every savepoint a place of its own."
@@ -124,15 +125,9 @@ def copy_objects(source: ObjectStore, manifest: Manifest, target: ObjectStore) -
     return size_bytes
 
 
-def read_object(store: ObjectStore, name: str, kind: int) -> bytes:
+def whole_object(store: ObjectStore, name: str, kind: int) -> bytes:
     """Read an object that is there and whole."""
-    try:
-        data = store.get(name)
-    except ObjectMissingError as error:
-        raise CheckpointCorruptError(
-            f"{name} at {store.address} is needed and is not there.",
-            "Was it copied in part? In the folder of a checkpoint that is still written to, old objects are removed.",
-        ) from error
+    data = read_object(store, name)
     sealing.unseal(kind, data, name)
     return data
 

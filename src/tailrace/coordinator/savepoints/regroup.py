@@ -19,7 +19,7 @@ from tailrace.checkpoint.errors import CheckpointCorruptError, NotDividedError, 
 from tailrace.checkpoint.log import part_name
 from tailrace.checkpoint.manifest import PartitionRow, TaskRow
 from tailrace.checkpoint.part import TaskPart, WorkerPart, decode_part, encode_part
-from tailrace.checkpoint.savepoint import read_object
+from tailrace.checkpoint.savepoint import whole_object
 from tailrace.checkpoint.stores.store import claim
 from tailrace.routing.fields import GroupIndex, even_groups
 from tailrace.state.backend import Delta
@@ -104,7 +104,7 @@ class _StateBefore:
         #: Tasks that had come to their end, by the operator that their stage begins with.
         self.finished: set[tuple[str, int]] = set()
         parts = {
-            name: decode_part(read_object(found.store, name, sealing.PART), name)
+            name: decode_part(whole_object(found.store, name, sealing.PART), name)
             for name in sorted({name for row in found.manifest.tasks for name in row.objects})
         }
         # Parts say the number of their stage; rows are in the order of stages.

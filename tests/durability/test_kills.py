@@ -36,9 +36,9 @@ def test_five_killed_workers_and_an_executor_do_not_show(tmp_path, backend, stan
     flow, rng = durable_count.counted(tmp_path / "counts", PER_S, SENTENCES), random.Random(5)
     with ending(tr.start(flow, sparks.session(), workers=4, settings=settings, checkpoint=every)) as query:
         for number in range(6):
-            goal = query._brain.checkpoints.epoch + 4
-            until(lambda goal=goal: query._brain.checkpoints.durable.epoch >= goal, "epochs", query)
-            execution, pid = query._brain.checkpoints.execution, pids(query)[rng.randrange(4)]
+            goal = query._brain.checkpoints.figures.durable + 4
+            until(lambda goal=goal: query._brain.checkpoints.figures.durable >= goal, "epochs", query)
+            execution, pid = query._brain.checkpoints.execution, rng.choice([*pids(query).values()])
             os.kill(executor_of(pid) if number == 3 else pid, signal.SIGKILL)
             until(lambda execution=execution: query._brain.checkpoints.execution > execution, "a recovery", query)
             until(lambda: all_open(query), "everyone", query)

@@ -44,6 +44,15 @@ def take_over(held: Delta, later: Delta) -> None:
     held.encoded.update(later.encoded)
 
 
+def followed_by(held: Delta, later: Delta) -> Delta:
+    """One delta that does what two do, one after the other; the first may be changed."""
+    take_over(held, later)
+    gone = dict.fromkeys(held.deleted)
+    for key in (*later.values, *later.encoded):
+        gone.pop(key, None)
+    return held._replace(deleted=[*(gone | dict.fromkeys(later.deleted))])
+
+
 def dealt(whole: Delta, tasks: int, task_of: Callable[[Any], int]) -> list[Delta]:
     """Deal the keys to tasks."""
     found = [Delta({}, {}, []) for _ in range(tasks)]

@@ -1,6 +1,7 @@
-"""Reads the objects of a checkpoint: again where a store does not answer, and to see whether they are whole.
+"""Reads and writes objects of a checkpoint: again where a store does not answer, and to see whether they are whole.
 
-Called by workers that restore tasks, by a driver that is about to resume, and by whoever looks inside. Blocking.
+Called by workers that write parts or restore tasks, by a driver that is about to resume, and by whoever looks inside.
+Blocking.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.checkpoint import sealing
-from tailrace.checkpoint.errors import CheckpointCorruptError, CheckpointError
+from tailrace.checkpoint.errors import CheckpointCorruptError, CheckpointError, ForeignCheckpointError
 from tailrace.checkpoint.stores.errors import ObjectMissingError, StoreError
+from tailrace.checkpoint.stores.store import claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +47,15 @@ def read_object(store: ObjectStore, name: str) -> bytes:
         return again_if_transient(lambda: store.get(name))
     except ObjectMissingError as error:
         raise missing(name) from error
+
+
+def write_object(store: ObjectStore, name: str, data: bytes) -> None:
+    """Write an object under a name that only this writer can have."""
+    if not again_if_transient(lambda: claim(store, name, data)):
+        raise ForeignCheckpointError(
+            f"{name} was written by another query or start while this one wrote it: both have the same checkpoint.",
+            "Give every query a folder of its own, and let only one driver run it.",
+        )
 
 
 def missing(name: str) -> CheckpointCorruptError:

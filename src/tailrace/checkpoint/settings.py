@@ -29,6 +29,8 @@ class Checkpoint:
     standby: int = 0
     #: Whether to go on from an older epoch when the newest is broken, although sinks have published what came after.
     accept_older: bool = False
+    #: Objects that a task's state is put together from before some of them are merged in the background.
+    chain_max: int = 32
     #: What the store needs to know beside its address; kept out of every message.
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -39,7 +41,7 @@ class Checkpoint:
                 raise ConfigError(f"Checkpoint {name} must be a number of seconds above 0; found {value!r}.")
         if isinstance(self.standby, bool) or self.standby not in {0, 1}:
             raise ConfigError(f"Checkpoint standby must be 0 or 1; found {self.standby!r}.")
-        for name, least in (("keep", 1), ("tolerated_failures", 0)):
+        for name, least in (("keep", 1), ("tolerated_failures", 0), ("chain_max", 3)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ConfigError(f"Checkpoint {name} must be a whole number of at least {least}; found {value!r}.")

@@ -47,6 +47,7 @@ _OF_AN_EXECUTION = (
     protocol.Report, protocol.Marks, protocol.Available, protocol.TaskDone, protocol.Collected, protocol.Cleared,
     protocol.Installed, protocol.OperationFailed, protocol.Switched, protocol.Held, protocol.CutMarks,
     protocol.CutPrepared, protocol.PartWritten, protocol.CutFailed, protocol.InputDrained, protocol.Followed,
+    protocol.PartsMerged,
     protocol.Committed,
 )  # fmt: skip
 
@@ -150,7 +151,7 @@ class CoordinatorBrain:
                     self.end()
             case (
                 protocol.CutMarks() | protocol.CutPrepared() | protocol.PartWritten() | protocol.CutFailed()
-                | protocol.InputDrained() | protocol.Committed()
+                | protocol.InputDrained() | protocol.Committed() | protocol.PartsMerged()
             ):  # fmt: skip
                 if self.checkpoints is not None:
                     self.checkpoints.on_message(slot, message, now_ns)

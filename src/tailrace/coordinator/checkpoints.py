@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace import protocol
 from tailrace.checkpoint.errors import CheckpointsFailedError, CheckpointTakenOverError
 from tailrace.checkpoint.manifest import Manifest, PartitionRow, TaskRow
+from tailrace.coordinator.chains import Chains
 from tailrace.coordinator.reporting.durability import EpochFigures
 from tailrace.coordinator.savepoints.requests import SavepointRequests
 from tailrace.coordinator.savepoints.shape import edge_rows, operator_rows
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tailrace")
 _NS_PER_S = 1_000_000_000
-
-TaskId = tuple[int, int]
 
 
 class Checkpoints:
@@ -58,8 +57,7 @@ class Checkpoints:
         #: Entries to be written, and the one that was handed out for it and has not come back.
         self.publish: deque[Manifest] = deque()
         self._publishing: Manifest | None = None
-        #: Per task its parts, the base first: what is known to be written.
-        self._chains: dict[TaskId, list[str]] = {}
+        self.chains = Chains(settings.chain_max)
         self._awaited: set[int] = set()
         self._marks: dict[int, int] = {}
         self._offsets: dict[int, int] = {}
@@ -135,7 +133,9 @@ class Checkpoints:
     def on_message(self, slot: int, message: protocol.FromWorker, now_ns: int) -> None:
         """Take in what a worker says about an epoch."""
         if isinstance(message, protocol.PartWritten):
-            self._written(message)
+            self.chains.written(message)
+        elif isinstance(message, protocol.PartsMerged):
+            self.chains.merged(slot, message, self.epoch)
         if getattr(message, "epoch", 0) != self.epoch:
             return
         match message:
@@ -175,15 +175,6 @@ class Checkpoints:
             self._publishing = self._manifest()
             self.publish.append(self._publishing)
 
-    def _written(self, message: protocol.PartWritten) -> None:
-        """A part is there, whether its epoch becomes durable or not: the next of these tasks builds on it."""
-        for stage, task, is_base in message.tasks:
-            chain = self._chains.setdefault((stage, task), [])
-            if is_base:
-                self._chains[stage, task] = chain = []
-            if message.name not in chain:
-                chain.append(message.name)
-
     def next_to_publish(self) -> Manifest | None:
         """The entry that is to be made now; None if there is none."""
         return self.publish.popleft() if self.publish else None
@@ -207,8 +198,17 @@ class Checkpoints:
         else:
             self.state = "idle"
             self._brain.tell_all(protocol.EpochDurable(manifest.epoch))
+            self._order_merges(manifest)
             self._copy_or_end()
         self._brain.recovery.follow()
+
+    def _order_merges(self, durable: Manifest) -> None:
+        """Let workers merge what has become long; they do it when they can."""
+        brain = self._brain
+        here = {slot for slot, member in brain.members.items() if member.open}
+        self.chains.forget(here, durable.objects)
+        for slot, tasks in self.chains.long(brain.placement, here, self.epoch).items():
+            brain.tell(brain.members[slot], self.chains.order(slot, self.attempt, self.execution, self.epoch, tasks))
 
     def copied(self, request: SavepointRequest, written: WrittenSavepoint | None, error: Exception | None) -> None:
         """A savepoint was copied, or could not be."""
@@ -266,12 +266,12 @@ class Checkpoints:
         if self.durable is not None:
             self._go_back(self.durable)
         else:
-            self._chains = {}
+            self.chains.go_back({})
             self._brain.tables.clear()
 
     def _go_back(self, manifest: Manifest) -> None:
         stages = {stage.head.name: stage.id for stage in self._brain.program.plan.stages}
-        self._chains = {(stages[row.operator], row.task): list(row.objects) for row in manifest.tasks}
+        self.chains.go_back({(stages[row.operator], row.task): list(row.objects) for row in manifest.tasks})
         self._brain.tables.clear()
         self._brain.tables.update({stages[name]: table for name, table in manifest.tables.items()})
 
@@ -296,7 +296,7 @@ class Checkpoints:
             0 if durable is None else durable.epoch,
             [
                 (stage, task, names)
-                for (stage, task), names in self._chains.items()
+                for (stage, task), names in self.chains.of.items()
                 if placement[stage][task] == slot and durable is not None
             ],
             {} if durable is None else {row.number: row.offset for row in durable.partitions},
@@ -320,7 +320,7 @@ class Checkpoints:
             partitions=tuple(self._partition(row) for row in brain.partitions),
             tasks=tuple(
                 TaskRow(plan.stages[stage].head.name, task, tuple(names))
-                for (stage, task), names in sorted(self._chains.items())
+                for (stage, task), names in sorted(self.chains.of.items())
             ),
             tables={plan.stages[stage].head.name: table for stage, table in brain.tables.items()},
             driver=() if self.durable is None else self.durable.driver,

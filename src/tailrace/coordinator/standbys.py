@@ -39,7 +39,7 @@ class Standbys:
         """An epoch is durable, or everyone is open again: tell each standby what to hold now."""
         brain, checkpoints = self._brain, self._brain.checkpoints
         durable = None if checkpoints is None else checkpoints.durable
-        if durable is None or brain.state != "running":
+        if checkpoints is None or durable is None or brain.state != "running":
             return
         places = {
             slot: WorkerPlace(
@@ -60,7 +60,8 @@ class Standbys:
                 if slot in places:
                     tasks.setdefault(slot, []).append((*ident, list(row.objects)))
         for slot in places:
-            brain.tell(brain.members[slot], protocol.Follow(durable.epoch, tasks.get(slot, [])))
+            held = tasks.get(slot, [])
+            brain.tell(brain.members[slot], protocol.Follow(durable.epoch, held, checkpoints.chains.stand_for(held)))
 
     def can_replace(self, slots: Iterable[int]) -> bool:
         """Whether a living worker stands by for each of these that has tasks."""

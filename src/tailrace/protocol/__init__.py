@@ -23,6 +23,8 @@ from tailrace.protocol.checkpoints import (
     Followed,
     HoldInput,
     InputDrained,
+    MergeParts,
+    PartsMerged,
     PartWritten,
     PrepareCut,
     ReleaseInput,
@@ -81,8 +83,10 @@ __all__ = [
     "Leave",
     "LogLine",
     "Marks",
+    "MergeParts",
     "OperationFailed",
     "PartWritten",
+    "PartsMerged",
     "Pause",
     "PauseKeys",
     "Peer",
@@ -296,11 +300,13 @@ FromWorker = (
     Register | Deployed | PeerSeen | Report | Marks | TaskDone | Failure | Stuck | LogLine | Collected
     | Cleared | Installed | OperationFailed | Switched | Held | Available
     | CutMarks | CutPrepared | PartWritten | CutFailed | InputDrained | Followed | StateValues | Committed
+    | PartsMerged
 )  # fmt: skip
 FromCoordinator = (
     Welcome | Refused | Deploy | Go | PeerUp | Resume | Beat | Taken | Weights | Switch | Refresh | Drain | Stop
     | Pause | Relocate | GoOn | Undo | Leave | HoldSources | Regroup | PauseKeys | AskAvailable
     | AskMarks | PrepareCut | Cut | EpochDurable | HoldInput | ReleaseInput | Follow | AskState
+    | MergeParts
 )  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode

@@ -74,8 +74,8 @@ class PartWritten(msgspec.Struct, tag=True):
     epoch: int
     name: str
     size_bytes: int
-    #: Stage and number of each task in it, and whether it needs no earlier part.
-    tasks: list[tuple[int, int, bool]]
+    #: Stage and number of each task in it, whether it needs no earlier part, and whether it tells of no key.
+    tasks: list[tuple[int, int, bool, bool]]
     #: Per partition how far its source had read.
     offsets: dict[int, int]
     #: Per operator and task, joined by a slash, the number of its next message to the driver.
@@ -96,6 +96,25 @@ class Committed(msgspec.Struct, tag=True):
     epoch: int
 
 
+class MergeParts(msgspec.Struct, tag=True):
+    """Coordinator: make one object of each of these runs of parts, in the background, and name it by this epoch."""
+
+    attempt: int
+    execution: int
+    epoch: int
+    #: Stage and number of each task, and its parts, oldest first.
+    tasks: list[tuple[int, int, list[str]]]
+
+
+class PartsMerged(msgspec.Struct, tag=True):
+    """Worker: this object does what the parts of that order do; no name if it could not be made."""
+
+    execution: int
+    #: As in the order; no epoch that is under way.
+    ordered: int
+    name: str
+
+
 class EpochDurable(msgspec.Struct, tag=True):
     """Coordinator: the epoch is published; nothing goes back before it."""
 
@@ -108,6 +127,8 @@ class Follow(msgspec.Struct, tag=True):
     epoch: int
     #: Stage, number and objects of each.
     tasks: list[tuple[int, int, list[str]]]
+    #: Stage, number, one of these objects, and the parts that it was merged of.
+    merged: list[tuple[int, int, str, list[str]]] = []
 
 
 class Followed(msgspec.Struct, tag=True):

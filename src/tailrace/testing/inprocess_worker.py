@@ -10,8 +10,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tailrace import protocol
+from tailrace.checkpoint.stores.errors import ObjectMissingError
 from tailrace.topology.operators import TaskContext
 from tailrace.worker.brain import WorkerBrain
+from tailrace.worker.checkpoint.merger import answer_to
 from tailrace.worker.checkpoint.restore import no_store
 from tailrace.worker.execution.task import CloseWork, TickWork, Work
 from tailrace.worker.main import SLOT_VARIABLE
@@ -34,6 +36,8 @@ _PIECES_PER_TURN_MAX = 8
 _SOON_S = 1.0
 #: How likely a write to the store waits for another turn.
 _STORE_WAITS = 0.3
+#: How likely an object is read and merged, or told of, in a turn.
+_MERGE_ENDS = 0.2
 
 
 class InProcessWorker:
@@ -49,6 +53,7 @@ class InProcessWorker:
         store: ObjectStore | None = None,
     ) -> None:
         self._store = store
+        self._merged: deque[protocol.PartsMerged] = deque()
         get = no_store if store is None else store.get
         self.brain = WorkerBrain(slot, attempt, clock, self._send, self._context_of, neighbours, get)
         self.orders: deque[protocol.FromCoordinator] = deque()
@@ -91,7 +96,8 @@ class InProcessWorker:
         self.brain.flush(idle=idle)
         self.brain.on_time()
         wrote = self._write(rng)
-        return self._follow(rng) or wrote or moved or not idle
+        merged = self._merge(rng)
+        return self._follow(rng) or merged or wrote or moved or not idle
 
     def _follow(self, rng: Random) -> bool:
         """Read an object for a task that this worker stands by for, sooner or later."""
@@ -99,7 +105,21 @@ class InProcessWorker:
         if not shadows.behind:
             return False
         if rng.random() >= _STORE_WAITS:
-            shadows.read_next()
+            try:
+                shadows.read_next()
+            except ObjectMissingError as error:  # retired meanwhile
+                shadows.give_up(error)
+        return True
+
+    def _merge(self, rng: Random) -> bool:
+        """Merge parts of a checkpoint, sooner or later; the answer may come much later."""
+        merges = self.brain.merges
+        if self._store is None or not (merges or self._merged):
+            return False
+        if self._merged and rng.random() < _MERGE_ENDS:
+            self.brain.control_out.append(self._merged.popleft())
+        elif merges and rng.random() < _MERGE_ENDS:
+            self._merged.append(answer_to(merges.popleft(), self._store, self.brain.slot))
         return True
 
     def _write(self, rng: Random) -> bool:

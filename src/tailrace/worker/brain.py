@@ -80,6 +80,8 @@ class WorkerBrain:
         self._get = get_object
         #: Tasks of other workers that this one stands by for; read by a thread beside the loop.
         self.shadows = Shadows(get_object, self.control_out)
+        #: Orders for a thread beside the loop, which answers by ``control_out``.
+        self.merges: deque[protocol.MergeParts] = deque()
         #: The task whose code the loop runs outside of pieces of work: its ``open()``, key and grouping functions.
         self._current: Task | None = None
         #: The operator and task that are being built.
@@ -154,6 +156,8 @@ class WorkerBrain:
                 self.deployment.on_checkpoint(message)
             case protocol.Follow():
                 self.shadows.follow(message, self.deployment.program)
+            case protocol.MergeParts():
+                self.merges.append(message)
             case protocol.AskState():
                 self.deployment.answers.ask(message)
             case protocol.Drain():

@@ -62,6 +62,11 @@ class _Draft:
         """Whether it needs no earlier part."""
         return all(drawing.since is None for drawing in self.keyed.values())
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it, all drawn, adds nothing by key to the part before."""
+        return not self.is_base and not any(drawing.drawn for drawing in self.keyed.values())
+
 
 @dataclass(frozen=True)
 class PartWrite:
@@ -71,8 +76,8 @@ class PartWrite:
     epoch: int
     name: str
     encode: Callable[[], bytes]
-    #: Stage and number of each task, and whether it stands by itself here.
-    tasks: list[tuple[int, int, bool]]
+    #: Stage and number of each task, whether it stands by itself here, and whether it tells of no key.
+    tasks: list[tuple[int, int, bool, bool]]
 
 
 @dataclass(frozen=True)
@@ -287,7 +292,7 @@ class Cutter:
         epoch, drafts = self.epoch, self._drafts
         self._drafts = []
         name = part_name(epoch, self._attempt, self.execution, self._writer)
-        tasks = [(draft.task.stage.id, draft.task.index, draft.is_base) for draft in drafts]
+        tasks = [(draft.task.stage.id, draft.task.index, draft.is_base, draft.is_empty) for draft in drafts]
         syncs = [sync for draft in drafts for sync in draft.task.syncs]
         self.writes.append(PartWrite(self.execution, epoch, name, lambda: _encoded(epoch, drafts, syncs), tasks))
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tailrace.program.program import Program
     from tailrace.protocol import Follow, FromWorker
     from tailrace.state.backend import BackendFactory, StateBackend
+    from tailrace.state.snapshot import KeyedPart
 
 _log = logging.getLogger("tailrace.worker")
 TaskId = tuple[int, int]
@@ -38,6 +39,9 @@ class Shadow:
         #: The objects that were taken in, oldest first.
         self.objects: list[str] = []
         self.part: TaskPart | None = None
+        #: The one that ``part`` is of, and those that told of no key: they may be missing in what is wanted.
+        self.newest = ""
+        self._empty: set[str] = set()
         #: Keyed state by operator.
         self.states: dict[str, StateBackend] = {}
 
@@ -48,12 +52,33 @@ class Shadow:
                 if operator not in self.states:
                     self.states[operator] = self._backend_of(operator)
                 self.states[operator].apply(delta_of(keyed))
-        self.part = part
+        if not any(keyed.values or keyed.encoded or keyed.deleted for keyed in _keyed(part)):
+            self._empty.add(name)
+        self.part, self.newest = part, name
         self.objects.append(name)
 
-    def leads_to(self, objects: list[str]) -> bool:
-        """Whether a task that is put together from these is what this becomes by those that it lacks."""
-        return self.objects == objects[: len(self.objects)]
+    def adapt(self, objects: list[str], merged: dict[str, list[str]]) -> bool:
+        """Whether a task that is put together from these is what this becomes by those that it lacks.
+
+        A merged object does what its parts did, and one without keys does nothing: what was taken in is told anew by
+        the names that are wanted, if it comes to the same.
+        """
+        named = {*objects, *(name for run in merged.values() for name in run)}
+        held = [name for name in self.objects if name in named or name not in self._empty]
+        for at, name in enumerate(objects):
+            run = merged.get(name, [])
+            if run and held[at : at + len(run)] == run:
+                held[at : at + len(run)] = [name]
+        # All but keyed state is that of the newest part.
+        if held != objects[: len(held)] or (len(held) == len(objects) and self.newest != objects[-1]):
+            return False
+        self._empty &= {*held}
+        self.objects = held
+        return True
+
+
+def _keyed(part: TaskPart) -> list[KeyedPart]:
+    return [keyed for snapshot in part.snapshot.operators.values() for keyed in snapshot.keyed]
 
 
 class Shadows:
@@ -79,7 +104,8 @@ class Shadows:
             kept, self._shadows = self._shadows, {}
             for ident, objects in self._wanted.items():
                 shadow = kept.get(ident)
-                if shadow is None or not shadow.leads_to(objects):
+                merged = {name: run for *task, name, run in order.merged if (*task,) == ident}
+                if shadow is None or not shadow.adapt(objects, merged):
                     stage = program.plan.stages[ident[0]]
                     shadow = Shadow(memory_backends(group_count(stage.tasks, program.settings.key_groups)))
                 self._shadows[ident] = shadow
@@ -89,7 +115,7 @@ class Shadows:
         with self._lock:
             self._wanted.pop((stage, task), None)
             shadow = self._shadows.pop((stage, task), None)
-        return shadow if shadow is not None and shadow.objects and shadow.leads_to(objects) else None
+        return shadow if shadow is not None and shadow.objects and shadow.adapt(objects, {}) else None
 
     # -- whoever may wait ----------------------------------------------------------------------------------------
 

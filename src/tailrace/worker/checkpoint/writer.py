@@ -11,9 +11,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from tailrace.checkpoint.errors import ForeignCheckpointError
-from tailrace.checkpoint.objects import again_if_transient
-from tailrace.checkpoint.stores.store import claim
+from tailrace.checkpoint.objects import write_object
+from tailrace.worker.checkpoint.merger import PartMerger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +28,15 @@ class PartWriter:
     def __init__(self, store: ObjectStore, wakeup: Callable[[], None]) -> None:
         self._store = store
         self._wakeup = wakeup
+        self._merger = PartMerger(store, wakeup)
         self._asked: queue.SimpleQueue[PartWrite | None] = queue.SimpleQueue()
         self._done: deque[tuple[PartWrite, int, Exception | None]] = deque()
         self._thread = threading.Thread(target=self._serve, name="tailrace-checkpoints", daemon=True)
         self._thread.start()
 
     def exchange(self, brain: WorkerBrain) -> None:
-        """Take what the brain wants written, and tell it what was."""
+        """Take what the brain wants written, and tell it what was; merging has a thread of its own."""
+        self._merger.attend(brain.merges, brain.control_out, brain.slot)
         writes = brain.writes
         while writes:
             self._asked.put(writes.popleft())
@@ -45,20 +46,14 @@ class PartWriter:
     def close(self) -> None:
         """Write nothing more; what is being written is left to itself."""
         self._asked.put(None)
+        self._merger.close()
 
     def _serve(self) -> None:
         while (write := self._asked.get()) is not None:
             try:
                 data = write.encode()
-                self._put(write.name, data)
+                write_object(self._store, write.name, data)
                 self._done.append((write, len(data), None))
             except Exception as error:  # noqa: BLE001 - values of a user's are encoded here, too
                 self._done.append((write, 0, error))
             self._wakeup()
-
-    def _put(self, name: str, data: bytes) -> None:
-        if not again_if_transient(lambda: claim(self._store, name, data)):
-            raise ForeignCheckpointError(
-                f"{name} was written by another query or start while this one wrote it: both have the same checkpoint.",
-                "Give every query a folder of its own, and let only one driver run it.",
-            )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
-from tailrace.worker.checkpoint.part import TaskPart, WorkerPart, encode_part
 
 import tailrace as tr
+from tailrace.checkpoint.keyed import keyed_part
+from tailrace.checkpoint.part import TaskPart, WorkerPart, encode_part
 from tailrace.config import Policy, Settings
 from tailrace.program.program import Program
 from tailrace.protocol import Follow, Followed
@@ -15,7 +16,6 @@ from tailrace.state.backend import Delta
 from tailrace.state.snapshot import OperatorSnapshot, TaskSnapshot
 from tailrace.topology.plan import make_plan
 from tailrace.worker.checkpoint.shadows import Shadows
-from tailrace.worker.snapshots.task_state import keyed_part
 
 
 def part(task, values, deleted=()):
@@ -49,8 +49,8 @@ class Reads:
         self.shadows = Shadows(lambda name: (self.names.append(name), store[name])[1], self.told)
         self.program = program
 
-    def follow(self, epoch, *tasks):
-        self.shadows.follow(Follow(epoch, list(tasks)), self.program)
+    def follow(self, epoch, *tasks, merged=()):
+        self.shadows.follow(Follow(epoch, list(tasks), list(merged)), self.program)
         while self.shadows.read_next():
             pass
 
@@ -99,3 +99,35 @@ def test_what_cannot_be_read_is_left_until_the_next_epoch(store, program, caplog
     assert "stays behind epoch 1" in caplog.text
     reads.follow(3, (1, 0, ["base"]))
     assert table(reads.shadows.take(1, 0, ["base"])) == {"c": 3}
+
+
+def test_a_shadow_is_told_anew_where_what_it_took_in_was_merged(store, program):
+    store["three"] = encode_part(WorkerPart(3, [part(0, {"d": 4})]))
+    store["four"] = encode_part(WorkerPart(4, [part(0, {"d": 5})]))
+    reads = Reads(store, program)
+    reads.follow(3, (1, 0, ["one", "two", "three"]))
+    merged = [(1, 0, "merged", ["one", "two"])]
+    reads.follow(4, (1, 0, ["merged", "three", "four"]), merged=merged)
+    assert reads.names == ["one", "two", "three", "four"], "what was merged is not read again"
+    assert table(reads.shadows.take(1, 0, ["merged", "three", "four"])) == {"a": 2, "d": 5}
+
+
+def test_a_shadow_that_has_a_part_of_what_was_merged_begins_anew(store, program):
+    store["merged"] = encode_part(WorkerPart(3, [part(0, {"a": 2})]))
+    reads = Reads(store, program)
+    reads.follow(1, (1, 0, ["one"]))
+    reads.follow(3, (1, 0, ["merged", "base"]), merged=[(1, 0, "merged", ["one", "two"])])
+    assert reads.names == ["one", "merged", "base"]
+    assert table(reads.shadows.take(1, 0, ["merged", "base"])) == {"a": 2, "c": 3}
+
+
+def test_an_object_without_keys_may_be_missing_later_but_not_as_the_newest(store, program):
+    store["quiet"] = encode_part(WorkerPart(2, [part(0, {})]))
+    reads = Reads(store, program)
+    reads.follow(2, (1, 0, ["one", "quiet"]))
+    reads.follow(3, (1, 0, ["one", "two"]))
+    assert reads.names == ["one", "quiet", "two"]
+    shadow = reads.shadows.take(1, 0, ["one", "two"])
+    assert (shadow.objects, table(shadow)) == (["one", "two"], {"a": 2})
+    reads.follow(4, (1, 0, ["one", "quiet"]))
+    assert reads.shadows.take(1, 0, ["one"]) is None, "all but its keyed state is that of another part"

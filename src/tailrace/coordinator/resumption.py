@@ -22,7 +22,7 @@ from tailrace.checkpoint.stores import open_store
 from tailrace.errors import ConfigError
 from tailrace.topology.contracts import delivery_of
 
-from .savepoints.fitting import differences
+from .savepoints.fitting import differences, other_routes
 
 if TYPE_CHECKING:
     from tailrace.checkpoint.log import Newest
@@ -132,4 +132,11 @@ def check_fits(manifest: Manifest, program: Program, partitions: list[list[Any]]
             f"The checkpoint was written by another topology: {', '.join(differs)}.",
             "Resume with the topology and inputs that wrote it; stop that with query.stop(savepoint=PATH) and begin "
             "with tr.start(..., restore=PATH) and an empty checkpoint to change them.",
+        )
+    if routed := other_routes(manifest, program):
+        raise TopologyChangedError(
+            f"Under this policy tuples that were in flight would go other ways when they are sent again, and could be "
+            f"applied twice: {', '.join(routed)}.",
+            "Resume with the policy that wrote the checkpoint; stop that with query.stop(savepoint=PATH) and begin "
+            "with tr.start(..., restore=PATH) and an empty checkpoint to change it.",
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
-from tailrace.worker.checkpoint.part import TaskPart, WorkerPart, encode_part
 
 import tailrace as tr
+from tailrace.checkpoint.part import TaskPart, WorkerPart, encode_part
 from tailrace.config import Policy, Settings
 from tailrace.program.program import Program
 from tailrace.protocol import Follow, Followed

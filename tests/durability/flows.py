@@ -224,6 +224,35 @@ def ticks(rng: random.Random, count: int = 300) -> Drawn:
     return Drawn(flow, out, lambda values: _differ(sum(numbers), sum(values)))
 
 
+class KeyedSums(Sums):
+    """As ``Sums``, but tells how often it got each value since it last told: pairs that then go by key."""
+
+    def __init__(self) -> None:
+        self.held: Counter[int] = Counter()
+
+    def process(self, value: int) -> None:
+        self.held[value] += 1
+
+    @staticmethod
+    def rescale(states: list[Any], tasks: int, task_of: Any) -> list[Any]:
+        return [{"held": sum((state["held"] for state in states), Counter())}, *[{"held": Counter()}] * (tasks - 1)]
+
+    def close(self) -> Any:
+        told, self.held = self.held, Counter()
+        return sorted(told.items())
+
+
+def keyed_ticks(rng: random.Random, count: int = 300) -> Drawn:
+    """Tuples that come of no tuple, several of a kind at a time, go by key into state."""
+    flow, out = tr.Topology("keyed_ticks"), tr.sinks.collect()
+    numbers = [rng.randint(1, 19) for _ in range(count)]
+    sums = _source(flow, rng, numbers).shuffle().process(KeyedSums(), tasks=_tasks(rng), name="sums")
+    totals = sums.key_by(_first).reduce(_added, tasks=1 + _tasks(rng), name="totals", emit="final")
+    totals.sink(out, tasks=_tasks(rng))
+    wanted = sorted((number, (number, times)) for number, times in Counter(numbers).items())
+    return Drawn(flow, out, lambda values: _differ(wanted, sorted(values)))
+
+
 class Drips(Sums):
     """Tells what it holds one by one: long after its input is done, something that came of no tuple is under way."""
 
@@ -336,6 +365,10 @@ def _second(pair: tuple[str, int]) -> int:
 
 def _itself(value: Any) -> Any:
     return value
+
+
+def _added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0], one[1] + other[1]
 
 
 def _half(update: tuple[str, int]) -> str:

@@ -69,6 +69,10 @@ class Manifest(msgspec.Struct, frozen=True):
     #: Between stages, in their order: operator and port, the operator that the next stage begins with, the grouping.
     #: None where the release that wrote it did not say.
     edges: tuple[tuple[str, str, str, str], ...] | None = None
+    #: What of the policy the ways of roots hang on, and the node and worker of every task by which streams keep near:
+    #: roots that are sent again must go to the tasks that know them. Empty where the release that wrote it did not say.
+    routes: dict[str, str] = {}
+    origins: tuple[tuple[tuple[int, int], ...], ...] = ()
     #: The savepoint that the checkpoint began from, by the digest of its manifest.
     restored_from: str = ""
     #: The highest epoch that an earlier attempt has begun, as far as its objects tell: no number is given twice.

@@ -26,7 +26,7 @@ from tailrace.checkpoint.manifest import Manifest, PartitionRow, TaskRow
 from tailrace.coordinator.chains import Chains
 from tailrace.coordinator.reporting.durability import EpochFigures
 from tailrace.coordinator.savepoints.requests import SavepointRequests
-from tailrace.coordinator.savepoints.shape import edge_rows, operator_rows
+from tailrace.coordinator.savepoints.shape import edge_rows, operator_rows, route_rows
 
 if TYPE_CHECKING:
     from tailrace.checkpoint.savepoint import WrittenSavepoint
@@ -281,6 +281,12 @@ class Checkpoints:
         return {} if self.durable is None else {row.number: row.mark for row in self.durable.partitions}
 
     @property
+    def origins(self) -> list[list[tuple[int, int]]]:
+        """By which places streams keep near since a driver before this one; none where nothing is in flight."""
+        durable = self.durable
+        return [] if durable is None or durable.drained else [list(stage) for stage in durable.origins]
+
+    @property
     def numbers(self) -> dict[tuple[str, int], int]:
         """Per operator and task the number of its next message to the driver, as of the last durable epoch."""
         found = {} if self.durable is None else self.durable.numbers
@@ -327,6 +333,8 @@ class Checkpoints:
             numbers=dict(self._numbers),
             key_groups=brain.program.settings.key_groups,
             edges=edge_rows(plan),
+            routes=route_rows(brain.program),
+            origins=tuple(tuple((node, slot) for node, slot in stage) for stage in brain.membership.origins),
             restored_from="" if self.durable is None else self.durable.restored_from,
         )
 

@@ -70,7 +70,8 @@ class Membership:
         self._slots_used = workers
         #: Workers that were lost and whose tasks went on elsewhere: a successor joins like one that is new.
         self._departed: dict[int, Member] = {}
-        self._origins: list[list[tuple[int, int]]] = []
+        #: Node and slot of every task by which streams keep near; none where they do not.
+        self.origins: list[list[tuple[int, int]]] = []
 
     def register(self, connection: int, message: protocol.Register, now_ns: int) -> None:
         """Give a worker the slot it asks for, or say why not."""
@@ -132,7 +133,9 @@ class Membership:
         brain.state = "deploying"
         brain.placement = place_tasks(program, hosts, busy=brain.busy())
         if program.policy.locality != "off":
-            self._origins = places_of(brain.placement, hosts)
+            # As of the driver before, if there was one: roots that it has sent are sent again to the same tasks.
+            kept = [] if brain.checkpoints is None else brain.checkpoints.origins
+            self.origins = kept or places_of(brain.placement, hosts)
         brain.queues = queue_owners(program.plan, program.policy, program.settings, brain.placement, hosts)
         for member in brain.members.values():
             self._deploy(member)
@@ -162,7 +165,7 @@ class Membership:
             peers=[member.peer for member in self._brain.members.values()],
             partitions=[[*row, self._brain.marks.get(row[0], 0)] for row in self._brain.partitions],
             marks=self._brain.marks,
-            origins=self._origins,
+            origins=self.origins,
             queues=self._brain.queues,
             tables=dict(self._brain.tables),
             durability=None if checkpoints is None else checkpoints.order_for(slot),

@@ -20,9 +20,9 @@ from tailrace.checkpoint.objects import faults_of
 from tailrace.checkpoint.relay.server import StoreRelay
 from tailrace.checkpoint.stores import open_store
 from tailrace.errors import ConfigError
-from tailrace.topology.contracts import delivery_of
+from tailrace.topology.contracts import Transactional, delivery_of
 
-from .savepoints.fitting import differences
+from .savepoints.fitting import differences, other_routes
 
 if TYPE_CHECKING:
     from tailrace.checkpoint.log import Newest
@@ -116,7 +116,9 @@ def _tell_broken(found: Newest, program: Program, *, accept_older: bool) -> None
 
 def publishes(spec: OperatorSpec) -> bool:
     """Whether a sink publishes with epochs: then going back further than the last one would give things twice."""
-    return spec.kind == "sink" and delivery_of(spec.fn, durable=True) == "transactional"
+    sink = spec.fn
+    # What sinks on the driver have, such as collect, is part of each epoch and goes back with it.
+    return isinstance(sink, Transactional) and delivery_of(sink, durable=True) == "transactional"
 
 
 def check_fits(manifest: Manifest, program: Program, partitions: list[list[Any]]) -> None:
@@ -132,4 +134,11 @@ def check_fits(manifest: Manifest, program: Program, partitions: list[list[Any]]
             f"The checkpoint was written by another topology: {', '.join(differs)}.",
             "Resume with the topology and inputs that wrote it; stop that with query.stop(savepoint=PATH) and begin "
             "with tr.start(..., restore=PATH) and an empty checkpoint to change them.",
+        )
+    if routed := other_routes(manifest, program):
+        raise TopologyChangedError(
+            f"Under this policy tuples that were in flight would go other ways when they are sent again, and could be "
+            f"applied twice: {', '.join(routed)}.",
+            "Resume with the policy that wrote the checkpoint; stop that with query.stop(savepoint=PATH) and begin "
+            "with tr.start(..., restore=PATH) and an empty checkpoint to change it.",
         )

@@ -73,7 +73,7 @@ class Reporter:
         """Tell the coordinator how things stand, and the sources what is complete."""
         worker = self._worker
         commit = not worker.program.durable
-        marks = _marks((side for _, side in worker.sources), commit=commit)
+        marks = _marks((side for _, side in worker.sources), commit=commit) | _own_marks(worker)
         uplink = self._uplink
         report = WorkerReport(
             next(self._numbers),
@@ -90,7 +90,7 @@ class Reporter:
     def _tell_marks(self) -> None:
         older_roots = self._operations.awaits_older_roots
         sides = [side for _, side in self._worker.sources] if older_roots else self._prompt
-        marks = _marks(sides, commit=not self._worker.program.durable)
+        marks = _marks(sides, commit=not self._worker.program.durable) | _own_marks(self._worker)
         if marks != self._marks_told:
             self._marks_told = marks
             self._worker.control_out.append(protocol.Marks(marks))
@@ -106,4 +106,12 @@ def _marks(sources: Iterable[SourceSide], *, commit: bool) -> dict[int, int]:
         for partition, offset in low.items() if commit else ():
             source.readers[partition].commit(offset)
         marks |= low
+    return marks
+
+
+def _own_marks(worker: WorkerState) -> dict[int, int]:
+    """The same of roots that tasks make of what they emit by themselves."""
+    marks: dict[int, int] = {}
+    for own in worker.owns:
+        marks |= own.ledger.low_water()
     return marks

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tailrace.receiving.inbox import Channel
     from tailrace.sending.outbox import Outbox
     from tailrace.worker.exchange.shared_queues import Group
+    from tailrace.worker.execution.own_roots import OwnRoots
     from tailrace.worker.execution.task import SourceSide, Task
 
 
@@ -41,7 +42,7 @@ class WorkerState:
         self.bounds = site.bounds(program)
         self.driver = DriverQueue(control, self.bounds.driver, settings.frame_bytes_max, site.execution)
         self.outgoing = OutgoingBuffer(site.slot, site.attempt, send, settings.batch_max, settings.frame_bytes_max)
-        #: Whether no tick and no end is begun, and sources read only what they owe: all comes to rest for a savepoint.
+        #: Whether no tick and no end is begun: all comes to rest for a savepoint, or keys are to be cut another way.
         self.held = False
         self.control = ControlItems(site.slot, self.outgoing)
         self.tasks = build_tasks(program, site)
@@ -95,6 +96,18 @@ class WorkerState:
         for box in task.boxes:
             if box.values or box.ended:
                 self.dirty[box] = None
+
+    @property
+    def owns(self) -> list[OwnRoots]:
+        """The roots of tasks that emit something by themselves, where they make roots of it."""
+        return [task.own for task in self.tasks if task.own is not None]
+
+    def let_end(self) -> None:
+        """Begin ticks and ends again."""
+        self.held = False
+        for task in self.tasks:
+            if task.inbox is not None and task.inbox.has_more:
+                self.enqueue(task)
 
     def enqueue(self, task: Task) -> None:
         """Let a task have a turn."""

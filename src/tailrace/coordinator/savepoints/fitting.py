@@ -12,7 +12,7 @@ from tailrace.checkpoint.errors import ForeignCheckpointError, TopologyChangedEr
 from tailrace.errors import ConfigError, nearest
 from tailrace.topology.operators import KEYED_VERBS, holds_state
 
-from .shape import edge_rows, operator_rows
+from .shape import edge_rows, operator_rows, route_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,10 +43,11 @@ def check_change(restore: Savepoint, found: FoundSavepoint, program: Program, pa
     differs = differences(manifest, program, partitions)
     if restore.new or restore.dropped or restore.migrate:
         differs.append("state is given up, begun or migrated")
-    if differs and not manifest.drained:
+    routed = other_routes(manifest, program)
+    if (differs or routed) and not manifest.drained:
         raise TopologyChangedError(
             f"The savepoint at {found.store.address} was made while tuples were in flight, which only the topology "
-            f"that made it can go on with; {', '.join(differs)}.",
+            f"that made it can go on with; {', '.join(differs + routed)}.",
             "Make a drained one with query.stop(savepoint=PATH), or begin with what it was made with; other numbers of "
             "workers will do.",
         )
@@ -71,6 +72,18 @@ def differences(manifest: Manifest, program: Program, partitions: list[list[Any]
     if manifest.key_groups not in {0, program.settings.key_groups}:
         found.append(f"key_groups was {manifest.key_groups} and is {program.settings.key_groups}")
     return found
+
+
+def other_routes(manifest: Manifest, program: Program) -> list[str]:
+    """What of the policy has changed so that tuples in flight would go other ways when they are sent again."""
+    now = route_rows(program)
+    if not manifest.routes or manifest.drained:
+        return []
+    return [
+        f"{what} ({manifest.routes.get(what, 'no')} before, now {now.get(what, 'no')})"
+        for what in sorted(now.keys() | manifest.routes.keys())
+        if now.get(what) != manifest.routes.get(what)
+    ]
 
 
 def specs_of(program: Program) -> dict[str, OperatorSpec]:

@@ -28,7 +28,7 @@ from tailrace.state.snapshot import OperatorSnapshot, TaskSnapshot
 from tailrace.topology.operators import KEYED_VERBS, HasSnapshot, attributes_of
 from tailrace.transport import codec
 
-from .shape import edge_rows, operator_rows
+from .shape import edge_rows, operator_rows, route_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +72,8 @@ def regrouped(
         numbers={},
         key_groups=program.settings.key_groups,
         edges=edge_rows(plan),
+        routes=route_rows(program),
+        origins=(),
     )
 
 

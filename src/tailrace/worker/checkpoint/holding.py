@@ -30,15 +30,16 @@ class InputHold:
     def hold(self, epoch: int) -> None:
         """Begin no root that is not owed."""
         self._epoch = epoch
-        self._set(held=True)
+        self._worker.held = True
+        for _, source in self._worker.sources:
+            source.held = True
 
     def release(self) -> None:
         """Go on as before."""
         self._epoch = 0
-        self._set(held=False)
-        for task in self._worker.tasks:
-            if task.inbox is not None and task.inbox.has_more:
-                self._worker.enqueue(task)
+        for _, source in self._worker.sources:
+            source.held = False
+        self._worker.let_end()
 
     def progress(self) -> None:
         """Tell the coordinator once nothing of this worker's roots is open."""
@@ -52,8 +53,3 @@ class InputHold:
             if task.in_flight or (task.own is not None and len(task.own.ledger)):
                 return False
         return not any(source.owed or len(source.ledger) for _, source in self._worker.sources)
-
-    def _set(self, *, held: bool) -> None:
-        self._worker.held = held
-        for _, source in self._worker.sources:
-            source.held = held

@@ -26,6 +26,7 @@ from tailrace.program.errors import MoveError
 from tailrace.routing.key_table import floors_of, ways_beyond
 from tailrace.worker.build import router_of
 from tailrace.worker.execution.scheduler import IDLE_US
+from tailrace.worker.execution.task import CloseWork, TickWork
 from tailrace.worker.operations.key_plan import Giving, Row, Taking
 from tailrace.worker.operations.key_transfer import KeyTransfer
 from tailrace.worker.operations.participant import Participant
@@ -83,9 +84,10 @@ class KeyMoveParticipant(Participant):
                 pass
 
     def _hold(self, order: protocol.HoldSources) -> None:
-        """Read nothing until told to go on."""
+        """Read nothing until told to go on; where ticks and ends make roots too, begin none."""
         self.state = "holding"
         worker = self.scope.worker
+        worker.held = worker.program.durable
         for _, source in worker.sources:
             source.paused = True
         if order.restarted:
@@ -130,6 +132,7 @@ class KeyMoveParticipant(Participant):
                 task.deduplicator.floors = floors_of(order.table)
         self._stir()
         mine = {partition for _, source in scope.worker.sources for partition in source.readers}
+        mine |= {own.partition for own in scope.worker.owns}
         scope.older_roots.clear()
         scope.older_roots.update({part: offset for part, offset in order.table.since.items() if part in mine})
         for task, outlet in self._senders(order.stage):
@@ -147,8 +150,10 @@ class KeyMoveParticipant(Participant):
     def _read_on(self) -> None:
         """Everyone goes by the new cut, or it was given up: sources may read."""
         self._stir()
-        for _, source in self.scope.worker.sources:
+        worker = self.scope.worker
+        for _, source in worker.sources:
             source.paused = False
+        worker.let_end()
 
     def _stir(self) -> None:
         """Let the tasks go on that stood still while sources were held."""
@@ -205,7 +210,7 @@ class KeyMoveParticipant(Participant):
 
     def progress(self) -> None:
         """Say how far sources have read once they stand still; take the groups as far as they can be taken."""
-        if self.state == "holding" and not any(task.in_flight for task, _ in self.scope.worker.sources):
+        if self.state == "holding" and not any(map(_makes_roots, self.scope.worker.tasks)):
             self._say_held()
         elif self.state == "transfer" and self._transfer is not None:
             self._transfer.progress()
@@ -214,10 +219,23 @@ class KeyMoveParticipant(Participant):
         self.state = "held"
         offsets: dict[int, int] = {}
         incs: dict[int, int] = {}
+        durable = self.scope.worker.program.durable
         for _, source in self.scope.worker.sources:
             offsets |= source.ledger.next_offsets()
-            incs |= dict.fromkeys(source.readers, source.ledger.base_inc)
+            for partition, owed in source.owed.items():  # in the cut they were applied by the way they went then
+                offsets[partition] = max(owed, offsets.get(partition, 0))
+            if not durable:  # else another execution refuses what is of the one before
+                incs |= dict.fromkeys(source.readers, source.ledger.base_inc)
+        for own in self.scope.worker.owns:
+            offsets[own.partition] = own.next
         for task in self._still:
             for partition, offset in task.deduplicator.newest().items() if task.deduplicator is not None else ():
                 offsets[partition] = max(offset, offsets.get(partition, 0))
         self.tell(protocol.Held(self.epoch, offsets, incs))
+
+
+def _makes_roots(task: Task) -> bool:
+    """Whether something is out that will make roots: a read, or a tick or an end."""
+    if task.source is not None:
+        return task.in_flight > 0
+    return task.own is not None and any(isinstance(piece, TickWork | CloseWork) for piece in task.pieces)

@@ -11,9 +11,9 @@ import tailrace as tr
 from tailrace.checkpoint import sealing
 from tailrace.checkpoint.errors import (
     CheckpointCorruptError,
+    CheckpointNeededError,
     CheckpointVersionError,
     ForeignCheckpointError,
-    NoCheckpointError,
     NotDividedError,
     SavepointConflictError,
     SavepointFailedError,
@@ -226,7 +226,7 @@ def test_nothing_is_there(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(SavepointMissingError, match="there is none"):
         resumed(tmp_path / "empty", flow_of()[0])
-    with pytest.raises(NoCheckpointError, match="into a checkpoint"):
+    with pytest.raises(CheckpointNeededError, match="into a checkpoint"):
         check_restore(None, tr.Savepoint("somewhere"))
 
 

@@ -15,7 +15,7 @@ from tailrace.checkpoint.keyed import delta_of
 from tailrace.checkpoint.part import decode_part
 from tailrace.protocol import Followed
 from tailrace.routing.fields import group_count
-from tailrace.worker.execution.backends import memory_backends
+from tailrace.worker.execution.backends import backends_of
 
 if TYPE_CHECKING:
     from collections import deque
@@ -56,6 +56,11 @@ class Shadow:
             self._empty.add(name)
         self.part, self.newest = part, name
         self.objects.append(name)
+
+    def drop(self) -> None:
+        """Let go of what it has on disk: nobody will take it."""
+        for state in self.states.values():
+            state.close()
 
     def adapt(self, objects: list[str], merged: dict[str, list[str]]) -> bool:
         """Whether a task that is put together from these is what this becomes by those that it lacks.
@@ -106,16 +111,22 @@ class Shadows:
                 shadow = kept.get(ident)
                 merged = {name: run for *task, name, run in order.merged if (*task,) == ident}
                 if shadow is None or not shadow.adapt(objects, merged):
-                    stage = program.plan.stages[ident[0]]
-                    shadow = Shadow(memory_backends(group_count(stage.tasks, program.settings.key_groups)))
+                    groups = group_count(program.plan.stages[ident[0]].tasks, program.settings.key_groups)
+                    shadow = Shadow(backends_of(program.settings, groups))
                 self._shadows[ident] = shadow
+            for shadow in kept.values():
+                if shadow not in self._shadows.values():
+                    shadow.drop()
 
     def take(self, stage: int, task: int, objects: list[str]) -> Shadow | None:
         """Let a shadow go that is, or leads to, a task which is put together from these; it is nobody else's then."""
         with self._lock:
             self._wanted.pop((stage, task), None)
             shadow = self._shadows.pop((stage, task), None)
-        return shadow if shadow is not None and shadow.objects and shadow.adapt(objects, {}) else None
+        if shadow is None or (shadow.objects and shadow.adapt(objects, {})):
+            return shadow
+        shadow.drop()
+        return None
 
     # -- whoever may wait ----------------------------------------------------------------------------------------
 

@@ -213,7 +213,7 @@ def test_a_second_start_goes_on_from_the_checkpoint_and_another_history_is_refus
     store = MemoryStore()
     first = resumed(path, flow_of(3)[0], store=store)
     assert first
-    assert resumed(path, flow_of(3)[0], store=store) == []
+    assert sorted(resumed(path, flow_of(3)[0], store=store)) == sorted(first)  # what it had, and nothing more
     other = path.with_name("other")
     drained(other, flow_of()[0], turns=60)
     with pytest.raises(SavepointConflictError, match="history of its own"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -39,8 +41,7 @@ DRIVER = textwrap.dedent(
 def test_workers_of_a_killed_driver_leave_with_nothing_left_behind(tmp_path):
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
+    temporary = Path(tempfile.mkdtemp(prefix="left-"))  # short: paths of sockets in it have little room
     segments = set(SHARED_MEMORY.iterdir())
     with subprocess.Popen(
         [sys.executable, str(script), str(tmp_path / "checkpoint")],
@@ -55,7 +56,9 @@ def test_workers_of_a_killed_driver_leave_with_nothing_left_behind(tmp_path):
         driver.send_signal(signal.SIGKILL)
         until(lambda: not any(map(alive, workers)), "the workers' leave")
     until(lambda: not [each for each in SHARED_MEMORY.iterdir() if is_of(each, workers, segments)], "no segments")
-    assert [str(each) for each in temporary.rglob("*") if any(str(pid) in each.name for pid in workers)] == []
+    left = [str(each) for each in temporary.rglob("*") if any(str(pid) in each.name for pid in workers)]
+    shutil.rmtree(temporary)
+    assert left == []
 
 
 def is_of(path, workers, before):

@@ -48,6 +48,21 @@ def test_counts_are_exact_when_workers_with_state_are_killed(tmp_path, transport
     assert durable(query).drained
 
 
+def test_counts_are_exact_when_workers_go_on_from_merged_parts(tmp_path):
+    flow, out, count = tr.Topology("merged"), tr.sinks.collect(), 6000
+    numbers = flow.source(tr.sources.rate(2000, count=count, partitions=2), tasks=2)
+    numbers.map(lambda v: v % 97, tasks=2).key_by(lambda v: v).count(tasks=2).sink(out, tasks=2)
+    every = tr.Checkpoint(tmp_path / "checkpoint", every_s=0.02, standby=1, chain_max=4)
+    with ending(Query(flow, testing.ProcessHost(2), tr.Policy(), tr.Settings(**QUICK), every).start()) as query:
+        for slot in range(2):
+            before = query._brain.checkpoints.chains.merges
+            until(lambda before=before: query._brain.checkpoints.chains.merges > before, "a merge", query)
+            kill_one(query, slot)
+        ended(query)
+    wanted = [(key, number + 1) for key in range(97) for number in range(len(range(key, count, 97)))]
+    assert sorted(out.values) == wanted
+
+
 def test_state_on_disk_is_as_exact_and_leaves_nothing_on_it(tmp_path):
     flow, out, count = tr.Topology("disk"), tr.sinks.collect(), 3000
     numbers = flow.source(tr.sources.rate(2000, count=count, partitions=2), tasks=2)

@@ -99,3 +99,18 @@ def test_a_policy_under_which_roots_would_go_other_ways_is_refused(after, told):
         driver(store, near_sums(random.Random(0)), 0, policy=after)
     with driver(store, near_sums(random.Random(0)), 0, policy=Policy(replay="adaptive")) as query:
         query.finish()
+
+
+def test_what_was_switched_holds_after_a_recovery():
+    drawn = flows.word_totals(random.Random(3), 2000)
+    with driver(MemoryStore(), drawn, 3, workers=2, policy=Policy.auto()) as query:
+        query.brain.switch({"routing": "shortest_delay"})
+        while not query.brain.operations.idle:
+            query.turns(1)
+        query.kill(1)
+        while query.brain.state != "running":
+            query.turns(1)
+        query.turns(5)
+        assert {cell.brain.deployment.policies.policy.routing for cell in query._cells.values()} == {"shortest_delay"}
+        query.finish()
+    assert drawn.faults(drawn.out.values) == ""

@@ -183,6 +183,8 @@ class Membership:
                 self._brain.started = True
                 for each in self._brain.members.values():
                     each.heard_ns = member.heard_ns  # from now on they report
+                    if each.deployed:  # after a recovery something may have been chosen already
+                        self._brain.tell_choice(each)
                 self._brain.tell_all(protocol.Go())
         else:
             self._brain.tell_choice(member)

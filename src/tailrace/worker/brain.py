@@ -63,6 +63,8 @@ class WorkerBrain:
         self.clock = clock
         self.control_out: deque[protocol.FromWorker] = deque()
         self.peers: dict[int, protocol.Peer] = {}
+        #: Peers that left in order: what they said last may still be under way.
+        self._left: dict[int, protocol.Peer] = {}
         self.refused_messages = 0
         self.stopped = False
         self.failed = False
@@ -211,7 +213,9 @@ class WorkerBrain:
         """A worker without tasks leaves: forget it, or, if it is this one, end."""
         if slot == self.slot:
             self.stopped = True
-        self.peers.pop(slot, None)
+        peer = self.peers.pop(slot, None)
+        if peer is not None:
+            self._left[slot] = peer
         if self._deployment is not None:
             self._deployment.worker.outgoing.hold(slot)
 
@@ -228,7 +232,7 @@ class WorkerBrain:
     def on_message(self, data: bytes | memoryview) -> None:
         """Take in a message of another worker, unless that worker has been replaced."""
         slot, attempt, frames = mail.opened(data)
-        peer = self.peers.get(slot)
+        peer = self.peers.get(slot) or self._left.get(slot)
         deployment = self._deployment
         if peer is None or peer.attempt != attempt or deployment is None or not deployment.is_current(frames):
             self.refused_messages += 1

@@ -222,6 +222,7 @@ class TaskMoveParticipant(Participant):
         for box in self._ways_out(each.task):
             self.scope.channels.leave(box, channel_epoch_of(self.epoch), each.move.new)
         self.scope.channels.off_the_link()
+        worker.outgoing.dispatch(acks=True)  # what is acknowledged here must not wait: the worker may be dismissed next
         each.departure = Departure(pack(each.task, worker.clock.now_ns(), worker.driver.next_numbers(each.task)))
 
     def _ways_out(self, task: Task) -> Iterator[Outbox]:

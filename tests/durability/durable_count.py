@@ -1,4 +1,4 @@
-"""The word count that is killed: every update goes to a folder of JSON lines that publishes with the epoch."""
+"""What is killed: a word count, histories and two levels of keys; all publish JSON lines with the epoch."""
 
 from __future__ import annotations
 
@@ -49,3 +49,56 @@ def faults(folder, count):
     if lost or doubled or strange:
         return f"{lost} lost, {len(doubled)} doubled ({list(doubled)[:5]}), {len(strange)} strange ({strange[:5]})"
     return ""
+
+
+# -- where the order of what comes, and of what comes of it, shows -------------------------------------------------
+
+KEYS = 199
+
+
+class History(tr.KeyedOperator):
+    """The last value of a key with the list of all its predecessors."""
+
+    def process(self, key, value, state):
+        held = state.get()
+        if held is None:
+            state.set([value])
+            return [(key, [value])]
+        held.append(value)
+        return [(key, list(held))]
+
+
+def levels(folder, per_s, count):
+    """Histories by key, and behind another shuffle how many of each length there were."""
+    flow = tr.Topology("levels")
+    numbers = flow.source(tr.sources.rate(per_s, count=count, partitions=2), tasks=2)
+    histories = numbers.shuffle().map(_itself, tasks=2).key_by(_key).process(History(), tasks=2, name="histories")
+    histories.sink(tr.sinks.json_lines(folder / "histories"), tasks=1)
+    histories.key_by(_length).count(tasks=2, name="lengths").sink(tr.sinks.json_lines(folder / "lengths"), tasks=1)
+    return flow
+
+
+def level_faults(folder, count):
+    """The result is that of some order of the input, never a mixture."""
+    longest = {}
+    histories = [(key, tuple(held)) for key, held in published(folder / "histories")]
+    for key, held in histories:
+        longest[key] = max(held, longest.get(key, ()), key=len)
+    for key, held in longest.items():
+        if sorted(held) != list(range(key, count, KEYS)):
+            return f"key {key} ends with {held}"
+    wanted = {(key, held[: at + 1]) for key, held in longest.items() for at in range(len(held))}
+    if len(longest) != KEYS or sorted(histories) != sorted(wanted):
+        return f"{len(histories)} histories, {len(wanted)} wanted; strange: {list(set(histories) - wanted)[:3]}"
+    lengths = Counter(len(held) for _, held in histories)
+    updates = sorted((length, number + 1) for length, total in lengths.items() for number in range(total))
+    found = sorted(published(folder / "lengths"))
+    return "" if found == updates else f"{len(found)} updates of lengths, {len(updates)} wanted"
+
+
+def _key(number):
+    return number % KEYS
+
+
+def _length(history):
+    return len(history[1])

@@ -1,4 +1,4 @@
-"""A word count on Spark whose workers, executor and driver are killed many times: what it publishes is exact."""
+"""Queries on Spark whose workers, executor and driver are killed many times: what they publish is exact."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cloudpickle
 import pytest
 from tests import sparks
-from tests.queries import PATIENT, WAIT_S, alive, all_open, completed, ended, ending, executor_of, pids, until
+from tests.queries import PATIENT, WAIT_S, alive, all_open, ended, ending, executor_of, pids, until
 
 import tailrace as tr
 
@@ -24,16 +25,11 @@ ROOT = Path(__file__).parents[2]
 SENTENCES, PER_S = 18_862, 800
 
 
-@pytest.mark.parametrize(
-    ("backend", "standby"), [("memory", 0), ("disk", 0), ("memory", 1)], ids=["memory", "disk", "standby"]
-)
-def test_five_killed_workers_and_an_executor_do_not_show(tmp_path, backend, standby):
-    import cloudpickle
-
-    cloudpickle.register_pickle_by_value(durable_count)
+def five_killed_workers_and_an_executor(flow, folder, *, backend="memory", standby=0):
+    """Start, kill in between some epochs each time, and wait for the end."""
+    cloudpickle.register_pickle_by_value(durable_count)  # executors cannot import the tests
     settings = tr.Settings(progress_s=0.2, state_backend=backend, **PATIENT)
-    every = tr.Checkpoint(tmp_path / "checkpoint", every_s=0.3, standby=standby)
-    flow, rng = durable_count.counted(tmp_path / "counts", PER_S, SENTENCES), random.Random(5)
+    every, rng = tr.Checkpoint(folder, every_s=0.3, standby=standby), random.Random(5)
     with ending(tr.start(flow, sparks.session(), workers=4, settings=settings, checkpoint=every)) as query:
         for number in range(6):
             goal = query._brain.checkpoints.figures.durable + 4
@@ -43,8 +39,20 @@ def test_five_killed_workers_and_an_executor_do_not_show(tmp_path, backend, stan
             until(lambda execution=execution: query._brain.checkpoints.execution > execution, "a recovery", query)
             until(lambda: all_open(query), "everyone", query)
         ended(query)
-        assert completed(query) > 0
+
+
+@pytest.mark.parametrize(
+    ("backend", "standby"), [("memory", 0), ("disk", 0), ("memory", 1)], ids=["memory", "disk", "standby"]
+)
+def test_five_killed_workers_and_an_executor_do_not_show(tmp_path, backend, standby):
+    flow = durable_count.counted(tmp_path / "counts", PER_S, SENTENCES)
+    five_killed_workers_and_an_executor(flow, tmp_path / "checkpoint", backend=backend, standby=standby)
     assert durable_count.faults(tmp_path / "counts", SENTENCES) == ""
+
+
+def test_histories_and_what_is_counted_of_them_are_of_one_order(tmp_path):
+    five_killed_workers_and_an_executor(durable_count.levels(tmp_path, 400, 8000), tmp_path / "checkpoint")
+    assert durable_count.level_faults(tmp_path, 8000) == ""
 
 
 def test_five_killed_drivers_do_not_show(tmp_path):

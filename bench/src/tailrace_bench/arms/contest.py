@@ -37,7 +37,7 @@ TRACKED, UNTRACKED, PROCESSES, BARE = "spark,tracked", "spark,untracked", "proce
 class Contest:
     """The arms of one bench."""
 
-    def __init__(self, kind: str, say: Callable[[str], None]) -> None:
+    def __init__(self, kind: str, say: Callable[[str], None], *, hosted_at_once: int = 2) -> None:
         self.kind = kind
         self.folder = Path(tempfile.mkdtemp(prefix="tailrace-bench-"))
         self.arms: list[Arm] = []
@@ -45,6 +45,8 @@ class Contest:
         self.peer_missing = ""
         self.peer_version = ""
         self._say = say
+        #: How many arms Spark has to have slots for.
+        self._hosted_at_once = hosted_at_once
         self._python: Path | None = None
         self._spark: Any = None
         self._log = (self.folder / "spark.log").open("ab")
@@ -103,7 +105,7 @@ class Contest:
         if self._spark is None:
             self._say("Starting Spark")
             logging.getLogger("py4j").setLevel(logging.CRITICAL)
-            self._spark = embedded(2 * WORKERS, self._log)
+            self._spark = embedded(self._hosted_at_once * WORKERS, self._log)
             # PySpark's own handler cancels the jobs that host the workers: after Ctrl-C nothing could end in order.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         return SparkHost(self._spark, WORKERS, SETTINGS)

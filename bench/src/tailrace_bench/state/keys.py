@@ -88,7 +88,7 @@ def rows(plan: ComparisonTimes, pace: Pace, *, quick: bool) -> list[Row]:
     keys = QUICK_KEYS if quick else KEYS
     rate = keys * CHANGED
     tails: dict[str, list[float]] = defaultdict(list)
-    with Contest("keys", lambda text: pace.step(text, times.SPARK_S)) as contest:
+    with Contest("keys", lambda text: pace.step(text, times.SPARK_S), hosted_at_once=3) as contest:
         where = {name: contest.folder / f"checkpoint-{name}" for name in (MEMORY, DISK)}
         arms = {}
         for name in (OFF, MEMORY, DISK):

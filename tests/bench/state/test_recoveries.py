@@ -35,3 +35,7 @@ def test_one_that_is_not_over_at_the_next_kill_has_lasted_until_then():
 def test_without_results_before_a_kill_there_is_nothing_to_compare_with():
     with pytest.raises(ArmError, match="No result"):
         recoveries_ms(came([]), [0])
+
+
+def test_a_stall_long_afterwards_has_another_cause():
+    assert recoveries_ms(came([(3000, 3700), (6000, 6100)]), [3000 * MS]) == [pytest.approx(700)]

@@ -25,7 +25,7 @@ from tailrace_bench.reporting.rows import limit_row, make_row
 from tailrace_bench.tails.arms import WORKERS, hosts_of
 
 from .flow import counted_flow, read_journal
-from .spark_peer import peer_recoveries_ms
+from .spark_peer import PEER_BETWEEN_S, peer_recoveries_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ _WARM_S = 4.0
 #: Between two kills: twice what a recovery may take.
 _BETWEEN_S = 6.0
 _GONE_S_MAX = 60.0
-_MS_PER_NS = 1e-6
+_MS_PER_NS, _NS_PER_S = 1e-6, 1_000_000_000
 _POLL_S = 0.001
 
 
@@ -60,7 +60,7 @@ class Kills:
 
 def planned_s(kills: int) -> float:
     """About how long it takes."""
-    return 3 * (_WARM_S + kills * (_BETWEEN_S + 2.0) + 4.0) + 30.0 + kills * _BETWEEN_S + 20.0
+    return 3 * (_WARM_S + kills * (_BETWEEN_S + 2.0) + 4.0) + 30.0 + kills * PEER_BETWEEN_S + 20.0
 
 
 def rows(kills: int, pace: Pace) -> list[Row]:
@@ -70,8 +70,8 @@ def rows(kills: int, pace: Pace) -> list[Row]:
         for name, standby in ((COLD, 0), (STANDBY, 1)):
             found[name] = _arm(name, hosts.host, standby, kills, pace)
         found[PROCESSES] = _arm(PROCESSES, lambda _: ProcessHost(PROCESS_WORKERS), 0, kills, pace)
-        pace.step("Spark's micro-batches with transformWithState", 20.0 + kills * _BETWEEN_S)
-        peer_ms = peer_recoveries_ms(hosts.session(WORKERS + 1), kills, _BETWEEN_S)
+        pace.step("Spark's micro-batches with transformWithState", 20.0 + kills * PEER_BETWEEN_S)
+        peer_ms = peer_recoveries_ms(hosts.session(WORKERS + 1), kills)
     return _rows(found, peer_ms)
 
 
@@ -121,15 +121,29 @@ def _kill_one(query: Query, rng: random.Random, found: Kills) -> None:
     found.successor_ms.append((time.monotonic_ns() - found.killed_ns[-1]) * _MS_PER_NS)
 
 
-def recoveries_ms(came: Mapping[int, int], killed_ns: list[int]) -> list[float]:
-    """Of each kill the time until the last result came that was later than before; at most until the next kill."""
+def recoveries_ms(
+    came: Mapping[int, int], killed_ns: list[int], before_s: float = 1.5, quiet_s: float = 1.0
+) -> list[float]:
+    """Of each kill the time until the last result that was later than before; at most until the next kill.
+
+    What is late after none was for ``quiet_s`` has another cause.
+    """
     found = []
     for at, killed in enumerate(killed_ns):
         end_ns = killed_ns[at + 1] if at + 1 < len(killed_ns) else max(came)
-        before = sorted(there - due for due, there in came.items() if killed - 1_500_000_000 <= due and there < killed)
+        begin_ns = killed - before_s * _NS_PER_S
+        before = sorted(there - due for due, there in came.items() if begin_ns <= due and there < killed)
         if not before:
-            raise ArmError("No result came in the second before a worker was killed.", "The machine is too busy.")
+            raise ArmError(
+                f"No result came in the {before_s:g} s before a worker was killed.", "The machine is too busy for it."
+            )
         late_ns = before[int(0.99 * (len(before) - 1))] + _SLACK_NS
-        late = [there for due, there in came.items() if killed < there and due < end_ns and there - due > late_ns]
-        found.append((min(end_ns, max(late, default=killed)) - killed) * _MS_PER_NS)
+        last_ns = killed
+        for there in sorted(
+            there for due, there in came.items() if killed < there and due < end_ns and there - due > late_ns
+        ):
+            if there - last_ns > quiet_s * _NS_PER_S and last_ns > killed:
+                break
+            last_ns = there
+        found.append((min(end_ns, last_ns) - killed) * _MS_PER_NS)
     return found

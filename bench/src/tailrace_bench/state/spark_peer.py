@@ -23,10 +23,12 @@ _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStorePro
 _PER_S, _KEYS = 2000, 997
 #: RocksDB, Python and the first batches take their time.
 _WARM_S = 20.0
+#: Between two kills; what it is compared with, for its results come in batches.
+PEER_BETWEEN_S, _BEFORE_S = 12.0, 8.0
 _NS_PER_S = 1_000_000_000
 
 
-def peer_recoveries_ms(spark: Any, kills: int, between_s: float) -> list[float]:
+def peer_recoveries_ms(spark: Any, kills: int) -> list[float]:
     """Of each kill the time until results came as promptly as before; empty where Spark lacks what it needs."""
     try:
         import google.protobuf  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401, PLC0415
@@ -49,10 +51,10 @@ def peer_recoveries_ms(spark: Any, kills: int, between_s: float) -> list[float]:
                     raise ArmError("Spark's query had no Python worker to kill.", str(query.exception()))
                 killed.append(time.monotonic_ns())
                 os.kill(rng.choice(victims), signal.SIGKILL)
-                time.sleep(between_s)
+                time.sleep(PEER_BETWEEN_S)
         finally:
             query.stop()
-    return recoveries_ms(came, killed)
+    return recoveries_ms(came, killed, _BEFORE_S, _BEFORE_S)
 
 
 def _started(spark: Any, folder: str, came: dict[int, int]) -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CASES = (checkpoints.CASE, keys.CASE, recovery.CASE)
 _KILLS, _QUICK_KILLS = 10, 3
 NOTES = [
-    "recovery_ms: from SIGKILL of a worker until the last result that was later than the p99 before by 50 ms; 0: none was.",
+    "recovery_ms: from SIGKILL of a worker until the last result later than the p99 before by 50 ms; 0: none was.",
     "successor_ms: from SIGKILL until Spark had started the task again and the new worker had registered.",
     "[spark] makes rows that are due at whole seconds and answers in batches: late is later than its own p99 before.",
     "restore_s: a start that goes on from the checkpoint, less one that begins with nothing.",

@@ -29,7 +29,20 @@ D = TypeVar("D")
 _BY_NUMBER = 0
 
 
-class ValueState(KeptState, Generic[T]):
+class _OfOneKind(KeptState):
+    """A state whose values are all of one declared type."""
+
+    def __init__(self, kind: Any, ttl: Duration | None, name: str | None) -> None:
+        super().__init__(ttl, name)
+        self._of = kind
+        self._kind: Kind = NOTHING
+
+    def bind(self, codec: ValueCodec, what: str) -> None:
+        """Get ready to hold values."""
+        self._kind = Kind(self._of, codec, what)
+
+
+class ValueState(_OfOneKind, Generic[T]):
     """One value per key.
 
     ``ttl`` counts from the last update. What ``get`` gives is a copy: a change of it is kept by ``update`` only.
@@ -42,13 +55,7 @@ class ValueState(KeptState, Generic[T]):
     @overload
     def __init__(self, kind: type[T], *, ttl: Duration | None = None, name: str | None = None) -> None: ...
     def __init__(self, kind: Any = None, *, ttl: Duration | None = None, name: str | None = None) -> None:
-        super().__init__(ttl, name)
-        self._of = kind
-        self._kind: Kind = NOTHING
-
-    def bind(self, codec: ValueCodec, what: str) -> None:
-        """Get ready to hold values."""
-        self._kind = Kind(self._of, codec, what)
+        super().__init__(kind, ttl, name)
 
     def get(self) -> T | None:
         """Return the value of the key at hand, None if there is none."""
@@ -86,7 +93,7 @@ class ValueState(KeptState, Generic[T]):
             self._at.backend.delete(key)
 
 
-class ListState(KeptState, Generic[T]):
+class ListState(_OfOneKind, Generic[T]):
     """A list per key, to which appending is cheap: each value is an entry of its own, with its own ``ttl``."""
 
     @overload
@@ -96,13 +103,7 @@ class ListState(KeptState, Generic[T]):
     @overload
     def __init__(self, kind: type[T], *, ttl: Duration | None = None, name: str | None = None) -> None: ...
     def __init__(self, kind: Any = None, *, ttl: Duration | None = None, name: str | None = None) -> None:
-        super().__init__(ttl, name)
-        self._of = kind
-        self._kind: Kind = NOTHING
-
-    def bind(self, codec: ValueCodec, what: str) -> None:
-        """Get ready to hold values."""
-        self._kind = Kind(self._of, codec, what)
+        super().__init__(kind, ttl, name)
 
     def get(self) -> list[T]:
         """Return a new list of the values of the key at hand, oldest first."""
